@@ -1,0 +1,1 @@
+"""Geometry of token selection in attention heads: measurement, bounds, taxonomy and removal."""

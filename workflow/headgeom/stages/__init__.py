@@ -1,0 +1,1 @@
+"""Commands of the workflow, one a rule: arguments in, files out."""
