@@ -1,0 +1,95 @@
+"""Forward passes over token windows, and the labelled arrays that they leave (docs/results.md)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from . import geometry, rankings, sink, winners
+from .attention import LayerView, observing
+from .errors import UserError
+
+_DIMENSIONS = {
+    "fp": ("distance", "ranking", "pool", "size"),
+    "tp": ("distance", "ranking", "pool", "size"),
+    "inv": ("distance", "ranking", "pool", "size"),
+    "random_precision": ("distance", "pool", "size"),
+    "random_recall": ("distance", "pool", "size"),
+    "random_f": ("distance", "pool", "size"),
+    "sources": ("pool",),
+    "sink_rank": ("ranking",),
+    "coherence": ("quantile",),
+    "similarity": ("lag",),
+    "attention_by_lag": ("lag_bin",),
+    "attention_by_position": ("position_bin",),
+    "votes": ("regime",),
+    "role_contribution": ("regime",),
+}
+
+
+@torch.inference_mode()
+def measure_batch(
+    model, tokens: Tensor, orders: Tensor, rows: list[int], settings: geometry.Settings
+) -> dict[str, np.ndarray]:
+    """Quantities of every head, [document, layer, head, ...], in one forward pass.
+
+    tokens: [document, length] ids; orders: [document, repeats, length] random orders; rows: query positions,
+    the last of which is the query of the geometry. ``model`` has the attention function installed.
+    """
+    layers: dict[int, dict[str, np.ndarray]] = {}
+
+    def observe(view: LayerView) -> None:
+        measured = geometry.measure_layer(view, orders.to(view.weights.device), settings)
+        layers[view.layer] = {name: x.cpu().numpy() for name, x in measured.items()}
+
+    with observing(torch.tensor(rows), observe):
+        model.base_model(input_ids=tokens.to(model.device), use_cache=False)
+    expected = model.config.get_text_config().num_hidden_layers
+    if sorted(layers) != list(range(expected)):
+        raise UserError(
+            f"{type(model).__name__}: only {len(layers)} of {expected} layers have attention heads that can be measured"
+        )
+    return {name: np.stack([layers[layer][name] for layer in range(expected)], axis=1) for name in layers[0]}
+
+
+def dataset(
+    batches: Iterable[dict[str, np.ndarray]], documents: list[str], orders: list[int], settings: geometry.Settings
+) -> xr.Dataset:
+    """The batches' documents as one labelled data set."""
+    batches = list(batches)
+    variables = {}
+    for name in batches[0]:
+        array = np.concatenate([batch[name] for batch in batches])
+        array = array.astype(np.float32 if array.dtype == np.float32 else _narrow(array.dtype))
+        variables[name] = (("document", "layer", "head", *_DIMENSIONS.get(name, ())), array)
+    layers, heads = batches[0]["sink_mass"].shape[1:3]
+    coordinates = {
+        "document": documents,
+        "order": ("document", np.array(orders, dtype=np.int32)),
+        "layer": np.arange(layers, dtype=np.int32),
+        "head": np.arange(heads, dtype=np.int32),
+        "distance": settings.distances,
+        "ranking": list(rankings.SCORED),
+        "pool": list(rankings.POOLS),
+        "size": np.array(settings.sizes, dtype=np.int32),
+        "regime": list(winners.REGIMES),
+        "quantile": np.array(sink.QUANTILES),
+        "lag": np.array(settings.lags, dtype=np.int32),
+        "lag_bin": np.array(settings.lag_edges, dtype=np.int32),
+        "position_bin": np.array(settings.position_edges, dtype=np.int32),
+    }
+    return xr.Dataset(variables, coordinates, attrs={"length": settings.length})
+
+
+def encoding(data: xr.Dataset) -> dict[str, dict]:
+    """NetCDF encoding: compressed; -1 marks missing integers."""
+    return {
+        str(name): {"zlib": True, "complevel": 4, "_FillValue": -1 if variable.dtype.kind == "i" else np.nan}
+        for name, variable in data.data_vars.items()
+    }
+
+
+def _narrow(dtype: np.dtype) -> type:
+    return np.int32 if dtype.kind in "iu" else np.float64
