@@ -1,0 +1,51 @@
+import sys
+from pathlib import Path
+
+sys.path.insert(0, f"{workflow.basedir}/workflow")
+
+from headgeom.config import validated
+from headgeom.errors import UserError
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config/config.yaml"
+
+
+try:
+    config = validated(config, ", ".join(map(str, workflow.configfiles)))
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+RUN = config["run"]
+MODELS = {model["name"]: model for model in config["models"]}
+CORPORA = {corpus["name"]: corpus for corpus in config["corpora"]}
+
+
+wildcard_constraints:
+    model="[^/]+",
+    corpus="[^/]+",
+
+
+localrules:
+    all,
+    fetch_model,
+    fetch_corpus,
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/resources.smk"
+include: "workflow/rules/tokens.smk"
+include: "workflow/rules/extract.smk"
+include: "workflow/rules/metrics.smk"
+include: "workflow/rules/taxonomy.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    input:
+        tables(),
+        figures(),

@@ -1,0 +1,108 @@
+# Models and corpora: fetched once, verified, converted once.
+
+
+def resource(entry, role):
+    """The settings that fetching a model or a corpus depends on."""
+    return settings(name=entry["name"], role=role, licence=entry["licence"], source=entry["source"])
+
+
+def local_source(entry):
+    """The path of a local source, so that a change of the file is seen; nothing for other kinds."""
+    return entry["source"].get("path", [])
+
+
+rule fetch_model:
+    input:
+        lambda wildcards: local_source(MODELS[wildcards.model]),
+    output:
+        directory("resources/models/{model}/source"),
+    params:
+        settings=lambda wildcards: resource(MODELS[wildcards.model], "model"),
+        code=closure.stage("fetch"),
+    log:
+        "resources/logs/fetch_model/{model}.log",
+    benchmark:
+        "resources/benchmarks/fetch_model/{model}.tsv"
+    conda:
+        "../../envs/resources.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    message:
+        "Fetching model {wildcards.model}"
+    shell:
+        "{STAGE} fetch --settings {params.settings:q} --output {output} --log {log}"
+
+
+rule convert_model:
+    input:
+        "resources/models/{model}/source",
+    output:
+        directory("resources/models/{model}/checkpoint"),
+    params:
+        settings=lambda wildcards: settings(name=wildcards.model),
+        code=closure.stage("convert_model"),
+    log:
+        "resources/logs/convert_model/{model}.log",
+    benchmark:
+        "resources/benchmarks/convert_model/{model}.tsv"
+    conda:
+        "../../envs/torch.yaml"
+    threads: 1
+    resources:
+        mem_mb=6000,
+    message:
+        "Converting model {wildcards.model}"
+    shell:
+        "{STAGE} convert_model --settings {params.settings:q} --threads {threads} --source {input} --output {output}"
+        " --log {log}"
+
+
+rule fetch_corpus:
+    input:
+        lambda wildcards: local_source(CORPORA[wildcards.corpus]),
+    output:
+        directory("resources/corpora/{corpus}/source"),
+    params:
+        settings=lambda wildcards: resource(CORPORA[wildcards.corpus], "corpus"),
+        code=closure.stage("fetch"),
+    log:
+        "resources/logs/fetch_corpus/{corpus}.log",
+    benchmark:
+        "resources/benchmarks/fetch_corpus/{corpus}.tsv"
+    conda:
+        "../../envs/resources.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    message:
+        "Fetching corpus {wildcards.corpus}"
+    shell:
+        "{STAGE} fetch --settings {params.settings:q} --output {output} --log {log}"
+
+
+rule convert_corpus:
+    input:
+        "resources/corpora/{corpus}/source",
+    output:
+        "resources/corpora/{corpus}/documents.parquet",
+    params:
+        settings=lambda wildcards: settings(
+            name=wildcards.corpus,
+            format=CORPORA[wildcards.corpus]["format"],
+            columns=CORPORA[wildcards.corpus]["columns"],
+        ),
+        code=closure.stage("convert_corpus"),
+    log:
+        "resources/logs/convert_corpus/{corpus}.log",
+    benchmark:
+        "resources/benchmarks/convert_corpus/{corpus}.tsv"
+    conda:
+        "../../envs/resources.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+    message:
+        "Converting corpus {wildcards.corpus}"
+    shell:
+        "{STAGE} convert_corpus --settings {params.settings:q} --source {input} --output {output} --log {log}"
