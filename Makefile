@@ -1,0 +1,43 @@
+# Needs Python 3.11 or newer with venv, and make; everything else goes to .venv.
+PYTHON ?= python3
+CONFIG ?= config/config.yaml
+CORES ?= all
+PYTEST_ARGS ?=
+
+in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
+pip_install := $(in_venv) python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help reproduce test lint lock clean-venv
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.yaml CORES=all)
+	@$(in_venv) snakemake --configfile "$(CONFIG)" --cores $(CORES)
+	@run=$$($(in_venv) python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["run"])' "$(CONFIG)"); \
+	echo "Figures:"; ls -1 "figures/$$run/"*.pdf
+
+test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
+	@$(in_venv) python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter
+	@$(in_venv) python -m pytest -q tests/workflow/test_lint.py
+
+lock: .venv/test.stamp ## resolve pyproject.toml anew: requirements*.lock and envs/*.yaml
+	@$(in_venv) python tools/lock.py
+
+clean-venv: ## remove the environment
+	rm -rf .venv
+
+# The stamp is the last thing made, so an interrupted installation is begun afresh.
+.venv/run.stamp: requirements.lock
+	@$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
+	"Python 3.11 or newer with venv is needed: apt-get install python3-venv, or make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Installing the pinned packages into .venv (some minutes, once)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(pip_install) -r requirements.lock
+	@touch $@
+
+.venv/test.stamp: .venv/run.stamp requirements-test.lock
+	@$(pip_install) -r requirements-test.lock
+	@touch $@
