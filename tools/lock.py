@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
@@ -21,6 +22,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = ("resources", "torch", "analysis", "notebook", "paper")
 RUN = ("workflow", *ROLES)
+OLDEST = "3.11.0"  # some packages refuse the first releases of Python 3.11, which Debian 12 has
+WITHOUT_WHEEL = ("connection_pool",)
 # What torch's CUDA builds bring: pinned by torch itself, absent from its CPU builds.
 ACCELERATOR = ("nvidia-", "cuda-", "triton")
 HEADER = """\
@@ -55,9 +58,20 @@ def groups() -> dict[str, list[Requirement]]:
 
 
 def resolve(requirements: Iterable[Requirement]) -> dict[str, Package]:
-    """Resolve with pip, ignoring what is installed; canonical name to package."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
-    done = subprocess.run([*command, *sorted(set(map(str, requirements)))], stdout=subprocess.PIPE, check=True)
+    """Resolve with pip for the oldest supported Python, ignoring what is installed; canonical name to package."""
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    with TemporaryDirectory() as wheels:  # pip resolves for another Python among wheels alone
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, *WITHOUT_WHEEL], check=True)
+        options = [
+            "--dry-run",
+            "--ignore-installed",
+            "--report=-",
+            "--only-binary=:all:",
+            f"--find-links={wheels}",
+            f"--target={wheels}",
+        ]
+        command = [*pip, "install", *options, f"--python-version={OLDEST}", *sorted(set(map(str, requirements)))]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     found = [item["metadata"] for item in json.loads(done.stdout)["install"]]
     return {canonicalize_name(m["name"]): package(m["version"], m.get("requires_dist")) for m in found}
 

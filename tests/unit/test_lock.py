@@ -1,9 +1,12 @@
 """pyproject.toml, the lock files and the conda environments say the same."""
 
+from importlib import metadata
+
 import lock
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 FILES = ["requirements.lock", "requirements-test.lock", *(f"envs/{role}.yaml" for role in lock.ROLES)]
@@ -79,6 +82,12 @@ def test_no_platform_only_pin(path):
 def test_pins_are_exactly_what_the_groups_need():
     for path, expected in lock.files(lock.groups(), lock.installed).items():
         assert text(path) == expected, f"{path} is not what pyproject.toml and this environment give: run `make lock`"
+
+
+def test_pins_admit_the_oldest_python():
+    for name in locked("requirements.lock") | locked("requirements-test.lock"):
+        requires = metadata.metadata(name).get("Requires-Python") or ""
+        assert lock.OLDEST in SpecifierSet(requires), f"{name} needs Python {requires}"
 
 
 def test_closure_follows_markers_and_extras():
