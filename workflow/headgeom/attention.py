@@ -46,7 +46,7 @@ class _Session:
     gates: Tensor | None = None
 
 
-_session: ContextVar[_Session] = ContextVar("headgeom_session", default=_Session())
+_session: ContextVar[_Session] = ContextVar("headgeom_session", default=_Session())  # noqa: B039 (frozen)
 
 
 @contextmanager

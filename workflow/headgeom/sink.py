@@ -43,7 +43,7 @@ def sink_quantities(units: Tensor) -> dict[str, Tensor]:
 
 
 def coherence(units: Tensor) -> dict[str, Tensor]:
-    """Quantiles [..., quantile] and mean [...] of the cosines of distinct pairs of unit values [..., sources, head_dim].
+    """Quantiles [..., quantile] and mean [...] of pairwise cosines of unit values [..., sources, head_dim].
 
     The extremes are exact (over non-zero vectors); quantiles between come from a histogram of 2048 bins.
     """
@@ -57,7 +57,8 @@ def coherence(units: Tensor) -> dict[str, Tensor]:
 
 def similarity_by_lag(units: Tensor, steps: list[int]) -> Tensor:
     """Mean cos(v_i, v_{i+lag}), [..., lag], from unit values [..., sources, head_dim]; NaN where no pair is left."""
-    means = [(units[..., lag:, :] * units[..., : units.shape[-2] - lag, :]).sum(-1).mean(-1) for lag in steps]
+    n = units.shape[-2]
+    means = [(units[..., lag:, :] * units[..., : max(n - lag, 0), :]).sum(-1).mean(-1) for lag in steps]
     return torch.stack(means, dim=-1)
 
 

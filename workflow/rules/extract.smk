@@ -16,6 +16,15 @@ rule extract:
         tokens=f"results/{RUN}/tokens/{{model}}/{{corpus}}.parquet",
     output:
         f"results/{RUN}/geometry/{{model}}/{{corpus}}/shard-{{shard,[0-9]+}}-of-{{shards,[0-9]+}}.nc",
+    log:
+        f"results/{RUN}/logs/extract/{{model}}/{{corpus}}/shard-{{shard}}-of-{{shards}}.log",
+    benchmark:
+        f"results/{RUN}/benchmarks/extract/{{model}}/{{corpus}}/shard-{{shard}}-of-{{shards}}.tsv"
+    conda:
+        "../../envs/torch.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
     params:
         settings=lambda wildcards: settings(
             **config["extraction"]
@@ -31,15 +40,6 @@ rule extract:
             )
         ),
         code=closure.stage("extract"),
-    log:
-        f"results/{RUN}/logs/extract/{{model}}/{{corpus}}/shard-{{shard}}-of-{{shards}}.log",
-    benchmark:
-        f"results/{RUN}/benchmarks/extract/{{model}}/{{corpus}}/shard-{{shard}}-of-{{shards}}.tsv"
-    conda:
-        "../../envs/torch.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
     message:
         "Measuring the heads of {wildcards.model} on {wildcards.corpus}, shard {wildcards.shard} of {wildcards.shards}"
     shell:

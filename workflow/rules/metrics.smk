@@ -6,11 +6,6 @@ rule metrics:
         shards,
     output:
         directory(f"results/{RUN}/metrics/{{model}}/{{corpus}}"),
-    params:
-        settings=lambda wildcards: settings(
-            model=wildcards.model, corpus=wildcards.corpus, seed=config["seed"], **config["statistics"]
-        ),
-        code=closure.stage("metrics"),
     log:
         f"results/{RUN}/logs/metrics/{{model}}/{{corpus}}.log",
     benchmark:
@@ -20,6 +15,11 @@ rule metrics:
     threads: 1
     resources:
         mem_mb=2000,
+    params:
+        settings=lambda wildcards: settings(
+            model=wildcards.model, corpus=wildcards.corpus, seed=config["seed"], **config["statistics"]
+        ),
+        code=closure.stage("metrics"),
     message:
         "Aggregating the metrics of {wildcards.model} on {wildcards.corpus}"
     shell:

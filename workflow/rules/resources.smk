@@ -16,9 +16,6 @@ rule fetch_model:
         lambda wildcards: local_source(MODELS[wildcards.model]),
     output:
         directory("resources/models/{model}/source"),
-    params:
-        settings=lambda wildcards: resource(MODELS[wildcards.model], "model"),
-        code=closure.stage("fetch"),
     log:
         "resources/logs/fetch_model/{model}.log",
     benchmark:
@@ -28,6 +25,9 @@ rule fetch_model:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        settings=lambda wildcards: resource(MODELS[wildcards.model], "model"),
+        code=closure.stage("fetch"),
     message:
         "Fetching model {wildcards.model}"
     shell:
@@ -39,9 +39,6 @@ rule convert_model:
         "resources/models/{model}/source",
     output:
         directory("resources/models/{model}/checkpoint"),
-    params:
-        settings=lambda wildcards: settings(name=wildcards.model),
-        code=closure.stage("convert_model"),
     log:
         "resources/logs/convert_model/{model}.log",
     benchmark:
@@ -51,6 +48,9 @@ rule convert_model:
     threads: 1
     resources:
         mem_mb=6000,
+    params:
+        settings=lambda wildcards: settings(name=wildcards.model),
+        code=closure.stage("convert_model"),
     message:
         "Converting model {wildcards.model}"
     shell:
@@ -63,9 +63,6 @@ rule fetch_corpus:
         lambda wildcards: local_source(CORPORA[wildcards.corpus]),
     output:
         directory("resources/corpora/{corpus}/source"),
-    params:
-        settings=lambda wildcards: resource(CORPORA[wildcards.corpus], "corpus"),
-        code=closure.stage("fetch"),
     log:
         "resources/logs/fetch_corpus/{corpus}.log",
     benchmark:
@@ -75,6 +72,9 @@ rule fetch_corpus:
     threads: 1
     resources:
         mem_mb=1000,
+    params:
+        settings=lambda wildcards: resource(CORPORA[wildcards.corpus], "corpus"),
+        code=closure.stage("fetch"),
     message:
         "Fetching corpus {wildcards.corpus}"
     shell:
@@ -86,13 +86,6 @@ rule convert_corpus:
         "resources/corpora/{corpus}/source",
     output:
         "resources/corpora/{corpus}/documents.parquet",
-    params:
-        settings=lambda wildcards: settings(
-            name=wildcards.corpus,
-            format=CORPORA[wildcards.corpus]["format"],
-            columns=CORPORA[wildcards.corpus]["columns"],
-        ),
-        code=closure.stage("convert_corpus"),
     log:
         "resources/logs/convert_corpus/{corpus}.log",
     benchmark:
@@ -102,6 +95,13 @@ rule convert_corpus:
     threads: 1
     resources:
         mem_mb=2000,
+    params:
+        settings=lambda wildcards: settings(
+            name=wildcards.corpus,
+            format=CORPORA[wildcards.corpus]["format"],
+            columns=CORPORA[wildcards.corpus]["columns"],
+        ),
+        code=closure.stage("convert_corpus"),
     message:
         "Converting corpus {wildcards.corpus}"
     shell:

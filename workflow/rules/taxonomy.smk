@@ -6,11 +6,6 @@ rule taxonomy:
         shards,
     output:
         directory(f"results/{RUN}/taxonomy/{{model}}/{{corpus}}"),
-    params:
-        settings=lambda wildcards: settings(
-            model=wildcards.model, corpus=wildcards.corpus, seed=config["seed"], **config["statistics"]
-        ),
-        code=closure.stage("taxonomy"),
     log:
         f"results/{RUN}/logs/taxonomy/{{model}}/{{corpus}}.log",
     benchmark:
@@ -20,6 +15,11 @@ rule taxonomy:
     threads: 1
     resources:
         mem_mb=2000,
+    params:
+        settings=lambda wildcards: settings(
+            model=wildcards.model, corpus=wildcards.corpus, seed=config["seed"], **config["statistics"]
+        ),
+        code=closure.stage("taxonomy"),
     message:
         "Sorting the heads of {wildcards.model} on {wildcards.corpus} into regimes"
     shell:

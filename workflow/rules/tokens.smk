@@ -7,15 +7,6 @@ rule tokenize:
         documents="resources/corpora/{corpus}/documents.parquet",
     output:
         f"results/{RUN}/tokens/{{model}}/{{corpus}}.parquet",
-    params:
-        settings=lambda wildcards: settings(
-            model=wildcards.model,
-            corpus=wildcards.corpus,
-            seed=config["seed"],
-            bos=MODELS[wildcards.model]["bos"],
-            **config["windows"],
-        ),
-        code=closure.stage("tokenize"),
     log:
         f"results/{RUN}/logs/tokenize/{{model}}/{{corpus}}.log",
     benchmark:
@@ -25,6 +16,15 @@ rule tokenize:
     threads: 1
     resources:
         mem_mb=2000,
+    params:
+        settings=lambda wildcards: settings(
+            model=wildcards.model,
+            corpus=wildcards.corpus,
+            seed=config["seed"],
+            bos=MODELS[wildcards.model]["bos"],
+            **config["windows"],
+        ),
+        code=closure.stage("tokenize"),
     message:
         "Cutting windows of {wildcards.corpus} for {wildcards.model}"
     shell:

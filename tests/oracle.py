@@ -1,0 +1,44 @@
+"""Slow float64 references, written line by line from the definitions."""
+
+import numpy as np
+
+
+def order(scores):
+    """Indices by falling score; ties go to the lower index."""
+    return sorted(range(len(scores)), key=lambda j: (-scores[j], j))
+
+
+def distances(y, s, distance="euclidean"):
+    """D_j of every source."""
+    if distance == "euclidean":
+        return [float(np.sqrt(((row - s) ** 2).sum())) for row in y]
+    result = []
+    for row in y:
+        norm = np.linalg.norm(row) * np.linalg.norm(s)
+        result.append(1 - float(row @ s) / norm if norm > 0 else 1.0)
+    return result
+
+
+def counts(y, selected, distance="euclidean"):
+    """FP, TP, INV and the margin of the set ``selected`` among all rows of ``y``."""
+    y = np.asarray(y, dtype=np.float64)
+    rest = [j for j in range(len(y)) if j not in set(selected)]
+    D = distances(y, y[list(selected)].sum(0), distance)
+    rho_max = max(D[i] for i in selected)
+    rho_min = min(D[j] for j in rest)
+    fp = sum(D[j] <= rho_max for j in rest)
+    tp = sum(D[i] < rho_min for i in selected)
+    inv = sum(D[j] <= D[i] for i in selected for j in rest)
+    return fp, tp, inv, rho_min - rho_max
+
+
+def precision_recall_f(fp, tp, n):
+    """P, R and F."""
+    precision, recall = n / (n + fp), tp / n
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def winner(weights, norms, visible):
+    """Index of the winning source; ties go to the lower index."""
+    best = max(weights[j] * norms[j] for j in range(len(weights)) if visible[j])
+    return next(j for j in range(len(weights)) if visible[j] and weights[j] * norms[j] == best)
