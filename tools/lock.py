@@ -62,15 +62,9 @@ def resolve(requirements: Iterable[Requirement]) -> dict[str, Package]:
     pip = [sys.executable, "-m", "pip", "--quiet"]
     with TemporaryDirectory() as wheels:  # pip resolves for another Python among wheels alone
         subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, *WITHOUT_WHEEL], check=True)
-        options = [
-            "--dry-run",
-            "--ignore-installed",
-            "--report=-",
-            "--only-binary=:all:",
-            f"--find-links={wheels}",
-            f"--target={wheels}",
-        ]
-        command = [*pip, "install", *options, f"--python-version={OLDEST}", *sorted(set(map(str, requirements)))]
+        options = ["--dry-run", "--ignore-installed", "--report=-", "--only-binary=:all:", f"--python-version={OLDEST}"]
+        folders = [f"--find-links={wheels}", f"--target={wheels}"]
+        command = [*pip, "install", *options, *folders, *sorted(set(map(str, requirements)))]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     found = [item["metadata"] for item in json.loads(done.stdout)["install"]]
     return {canonicalize_name(m["name"]): package(m["version"], m.get("requires_dist")) for m in found}
