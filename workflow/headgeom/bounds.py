@@ -1,0 +1,133 @@
+"""Certificates of separability (spec, section 5; proofs in the replication paper's appendix).
+
+Every certificate gives lower bounds L_i <= g_i of the selected and upper bounds U_j >= g_j of the other sources,
+where g is the closeness of ``separability``. Then
+
+    FP <= #{ j not in S : U_j >= min_S L }        TP >= #{ i in S : L_i > max_{not S} U }.
+
+The certificates differ in what they may know, besides the attention weights a:
+
+- ``interval``: intervals of the value norms, of their cosines, and of their cosines with the sink (the paper's);
+- ``per_token``: every norm instead of the interval;
+- ``pairs``: also, cosine intervals over just the pairs that occur in L and in U;
+- ``selected``: the selected vectors, and of the others only norms: U_j = 2 b_j ||s|| - b_j^2 with b_j = ||y_j||.
+
+``constant_norm`` puts the means in the place of the intervals: a prediction, no certificate.
+
+Float32 can break an inequality that holds in real numbers, so L is lowered and U raised by ``slack``: a scalar
+product of d terms is off by at most about d 2^-24 times the product of the norms, and so is each cosine.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CERTIFICATES = ("interval", "per_token", "pairs", "selected")
+LEVELS = (*CERTIFICATES, "constant_norm")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, sources].
+
+    norm_low, norm_high: of the v_j, j >= 1; norm_sink: of v_0; cosine_low, cosine_high: cos(v_i, v_j), i, j >= 1;
+    sink_low, sink_high: cos(v_0, v_j). NaN stands for an empty interval.
+    """
+
+    norm_low: Tensor
+    norm_high: Tensor
+    norm_sink: Tensor
+    cosine_low: Tensor
+    cosine_high: Tensor
+    sink_low: Tensor
+    sink_high: Tensor
+
+
+def closeness_bounds(
+    weights: Tensor, sink: Tensor, selected: Tensor, known: Interval, slack: float
+) -> tuple[Tensor, Tensor]:
+    """L and U, [..., sets, sources], of all sources (L holds for selected, U for the other sources).
+
+    weights: [..., 1, sources]; sink: [..., 1, sources] bool, true at source 0; selected: [..., sets, sources] bool.
+    With weights a_j ||v_j|| and all norms 1 the bounds are those of ``per_token``.
+    """
+    others = (weights * (selected & ~sink)).sum(-1, keepdim=True)
+    sink_weight = (weights * (selected & sink)).sum(-1, keepdim=True)
+    low, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
+    sink_low, sink_high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
+    sink_low, sink_high = known.norm_sink * sink_low, known.norm_sink * sink_high
+    square = weights * torch.where(sink, known.norm_sink, known.norm_low) ** 2
+    lower = square + 2 * torch.where(
+        sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low
+    )
+    upper = 2 * torch.where(sink, others * sink_high, others * high + sink_weight * sink_high) - square
+    norm = torch.where(sink, known.norm_sink, known.norm_high)
+    size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * known.norm_sink)
+    return weights * (lower - slack * size), weights * (upper + slack * size)
+
+
+def certified_counts(lower: Tensor, upper: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """Upper bound of FP and lower bound of TP, each [..., sets] int64."""
+    least = torch.where(selected, lower, torch.inf).amin(-1, keepdim=True)
+    largest = torch.where(selected, -torch.inf, upper).amax(-1, keepdim=True)
+    return ((upper >= least) & ~selected).sum(-1), ((lower > largest) & selected).sum(-1)
+
+
+def selected_side_bounds(g: Tensor, sums: Tensor, norms: Tensor, slack: float) -> tuple[Tensor, Tensor]:
+    """L and U, [..., sets, sources], of the ``selected`` certificate.
+
+    g: measured closeness [..., sets, sources], of which only that of selected sources is used; sums: [..., sets,
+    head_dim]; norms: contribution norms b [..., sources]. By Cauchy and Schwarz <y_j, s> <= b_j ||s||. Nothing
+    better can be said: y_j may point along s.
+    """
+    length = sums.norm(dim=-1, keepdim=True)
+    b = norms.unsqueeze(-2)
+    size = b * (2 * length + b)
+    return g - slack * size, 2 * b * length - b.square() + slack * size
+
+
+def slack(head_dim: int) -> float:
+    """Relative rounding allowance for float32 scalar products of ``head_dim`` terms, on both sides."""
+    return 4 * head_dim * 2.0**-24
+
+
+def pair_interval(units: Tensor, sink: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cosine intervals over the pairs that a certificate needs, each [..., sizes, 1].
+
+    units: unit values in rank order [..., sources, head_dim]; sink: [..., sources] bool. Returns the least cosine
+    of two selected sources, the largest of a selected and an unselected one, the least of the sink with a selected
+    one, and the largest of the sink with a source on the other side of the cut. Pairs with a zero vector are left out.
+    """
+    real = units.square().sum(-1) > 0
+    plain = real & ~sink
+    sink_unit = (units * sink.unsqueeze(-1)).sum(-2, keepdim=True)
+    with_sink = (units * sink_unit).sum(-1)
+    has_sink = sink_unit.square().sum((-1, -2)) > 0
+    rows = [_cut(units, plain, with_sink, has_sink, sink, size) for size in sizes]
+    return tuple(torch.stack(column, dim=-1).unsqueeze(-1) for column in zip(*rows, strict=True))
+
+
+def _cut(units, plain, with_sink, has_sink, sink, size) -> tuple[Tensor, ...]:
+    """The four extremes for the set of the first ``size`` sources, each [...]."""
+    inside, outside = units[..., :size, :], units[..., size:, :]
+    within = inside @ inside.transpose(-1, -2)
+    usable = plain[..., :size, None] & plain[..., None, :size]
+    usable = usable & ~torch.eye(size, dtype=torch.bool, device=units.device)
+    low = torch.where(usable, within, torch.inf).amin((-1, -2))
+    across = outside @ inside.transpose(-1, -2)
+    usable = plain[..., size:, None] & plain[..., None, :size]
+    high = torch.where(usable, across, -torch.inf).amax((-1, -2))
+    chosen = torch.arange(units.shape[-2], device=units.device) < size
+    near = plain & has_sink[..., None]
+    sink_low = torch.where(near & chosen, with_sink, torch.inf).amin(-1)
+    sink_selected = sink[..., :size].any(-1, keepdim=True)
+    sink_high = torch.where(near & (chosen != sink_selected), with_sink, -torch.inf).amax(-1)
+    return tuple(torch.where(x.isinf(), torch.nan, x) for x in (low, high, sink_low, sink_high))
+
+
+def _product_interval(low: Tensor, high: Tensor, norm_low: Tensor, norm_high: Tensor, power: int):
+    """Interval of cosine times norms; an empty cosine interval gives 0."""
+    low, high = low.nan_to_num(nan=0.0), high.nan_to_num(nan=0.0)
+    small, large = norm_low**power, norm_high**power
+    return low * torch.where(low >= 0, small, large), high * torch.where(high >= 0, large, small)
