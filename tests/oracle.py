@@ -42,3 +42,29 @@ def winner(weights, norms, visible):
     """Index of the winning source; ties go to the lower index."""
     best = max(weights[j] * norms[j] for j in range(len(weights)) if visible[j])
     return next(j for j in range(len(weights)) if visible[j] and weights[j] * norms[j] == best)
+
+
+def interval_certificate(weights, selected, nu, nu0, c, s):
+    """Certified FP and TP of the sink-aware interval certificate, line by line; source 0 is the sink.
+
+    nu, c, s are (low, high); an empty interval is None.
+    """
+    c, s = c or (0.0, 0.0), s or (0.0, 0.0)
+    low_c = c[0] * (nu[0] ** 2 if c[0] >= 0 else nu[1] ** 2)
+    high_c = c[1] * (nu[1] ** 2 if c[1] >= 0 else nu[0] ** 2)
+    low_s = nu0 * s[0] * (nu[0] if s[0] >= 0 else nu[1])
+    high_s = nu0 * s[1] * (nu[1] if s[1] >= 0 else nu[0])
+    A = sum(weights[k] for k in selected if k != 0)
+    e = 0 in selected
+    a0 = weights[0]
+    L, U = {}, {}
+    for j, a in enumerate(weights):
+        if j in selected and j >= 1:
+            L[j] = a * (a * nu[0] ** 2 + 2 * (A - a) * low_c + 2 * e * a0 * low_s)
+        elif j in selected:
+            L[0] = a0 * (a0 * nu0**2 + 2 * A * low_s)
+        elif j >= 1:
+            U[j] = a * (2 * A * high_c + 2 * e * a0 * high_s - a * nu[0] ** 2)
+        else:
+            U[0] = a0 * (2 * A * high_s - a0 * nu0**2)
+    return sum(u >= min(L.values()) for u in U.values()), sum(x > max(U.values()) for x in L.values())
