@@ -47,7 +47,7 @@ def winner(weights, norms, visible):
 def interval_certificate(weights, selected, nu, nu0, c, s):
     """Certified FP and TP of the sink-aware interval certificate, line by line; source 0 is the sink.
 
-    nu, c, s are (low, high); an empty interval is None.
+    ``weights`` maps the pool's sources to their weights; nu, c, s are (low, high); an empty interval is None.
     """
     c, s = c or (0.0, 0.0), s or (0.0, 0.0)
     low_c = c[0] * (nu[0] ** 2 if c[0] >= 0 else nu[1] ** 2)
@@ -56,9 +56,9 @@ def interval_certificate(weights, selected, nu, nu0, c, s):
     high_s = nu0 * s[1] * (nu[1] if s[1] >= 0 else nu[0])
     A = sum(weights[k] for k in selected if k != 0)
     e = 0 in selected
-    a0 = weights[0]
+    a0 = weights.get(0, 0.0)
     L, U = {}, {}
-    for j, a in enumerate(weights):
+    for j, a in weights.items():
         if j in selected and j >= 1:
             L[j] = a * (a * nu[0] ** 2 + 2 * (A - a) * low_c + 2 * e * a0 * low_s)
         elif j in selected:

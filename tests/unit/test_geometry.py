@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import oracle
-from headgeom import geometry, rankings, sink, winners
+from headgeom import bounds, geometry, rankings, sink, winners
 from headgeom.attention import LayerView
 
 LENGTH, HEADS, KV_HEADS, DIM = 40, 4, 2, 6
@@ -216,3 +216,37 @@ def test_zero_vectors_stay_out_of_the_cosine_intervals():
     assert quantiles[[0, -1]].tolist() == pytest.approx([pair, pair])
     nothing = sink.coherence(torch.zeros(1, 3, 2))["coherence"][0]
     assert nothing[[0, -1]].isnan().all()
+
+
+def test_certificates_against_the_slow_reference():
+    """Level ``interval`` line by line; every certificate holds; ``pairs`` only on the first document."""
+    for window in (LENGTH, 25):
+        view = make_view(window)
+        measured = {k: x.numpy() for k, x in geometry.measure_layer(view, ORDERS, SETTINGS, pairs=1).items()}
+        levels = list(bounds.LEVELS)
+        for document, head, weights, values, sources in operations(view):
+            nu = [float(measured[name][document, head]) for name in ("norm_min", "norm_max")]
+            c = [float(x) for x in measured["coherence"][document, head][[0, -1]]]
+            s = [float(measured[name][document, head]) for name in ("sink_cosine_min", "sink_cosine_max")]
+            for p, pool in enumerate(pools(sources)):
+                for r, scores in enumerate((weights, weights * np.linalg.norm(values, axis=1))):
+                    order = [pool[k] for k in oracle.order(scores[pool])]
+                    a = np.where(np.isin(np.arange(LENGTH), pool), weights, 0)
+                    for k, size in enumerate(SETTINGS.sizes):
+                        found = [measured[n][document, head, :, r, p, k] for n in ("certified_fp", "certified_tp")]
+                        if size >= len(pool):
+                            assert (found[0] == -1).all()
+                            continue
+                        visible = {j: a[j] for j in pool}
+                        fp, tp = oracle.interval_certificate(
+                            visible, order[:size], nu, np.linalg.norm(values[0]), c, None if np.isnan(s[0]) else s
+                        )
+                        assert (found[0][0], found[1][0]) == (fp, tp)
+                        exact = [measured[name][document, head, 0, r, p, k] for name in ("fp", "tp")]
+                        for level in bounds.CERTIFICATES:
+                            i = levels.index(level)
+                            if level == "pairs" and document == 1:
+                                assert found[0][i] == found[1][i] == -1
+                            else:
+                                assert found[0][i] >= exact[0]
+                                assert 0 <= found[1][i] <= exact[1]

@@ -23,9 +23,13 @@ def operations(draw, low=2, high=14):
     return y, draw(st.integers(1, n - 1))
 
 
+def counts(ranked, sizes, distance="euclidean"):
+    g = separability.closeness(ranked, separability.prefix_sums(ranked, sizes), distance)
+    return separability.prefix_counts(g, sizes)
+
+
 def measured(y, size, distance="euclidean"):
-    fp, tp, inv = separability.ranked_counts(torch.from_numpy(y), [size], distance)
-    return fp.item(), tp.item(), inv.item()
+    return tuple(count.item() for count in counts(torch.from_numpy(y), [size], distance))
 
 
 @settings(max_examples=1500, deadline=None)
@@ -103,7 +107,7 @@ def test_several_sizes_and_batches_at_once_equal_one_at_a_time(operation):
     y, _ = operation
     sizes = list(range(1, len(y)))
     batch = torch.from_numpy(np.stack([y, y[::-1].copy()]))[:, None]
-    together = torch.stack(separability.ranked_counts(batch, sizes))
+    together = torch.stack(counts(batch, sizes))
     for k, size in enumerate(sizes):
         for b in range(2):
             assert tuple(together[:, b, 0, k].tolist()) == measured(batch[b, 0].numpy(), size)
@@ -135,7 +139,7 @@ def test_one_source_is_perfectly_separable_unless_vectors_coincide():
     y = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for j in range(50):
         ranked = torch.cat((y[j : j + 1], y[:j], y[j + 1 :]))
-        assert [c.item() for c in separability.ranked_counts(ranked, [1])] == [0, 1, 0]
+        assert [count.item() for count in counts(ranked, [1])] == [0, 1, 0]
 
 
 @settings(max_examples=300, deadline=None)

@@ -32,7 +32,7 @@ class Interval:
     """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, sources].
 
     norm_low, norm_high: of the v_j, j >= 1; norm_sink: of v_0; cosine_low, cosine_high: cos(v_i, v_j), i, j >= 1;
-    sink_low, sink_high: cos(v_0, v_j). NaN stands for an empty interval.
+    sink_low, sink_high: cos(v_0, v_j). NaN stands for an empty interval or a sink that is hidden.
     """
 
     norm_low: Tensor
@@ -56,14 +56,15 @@ def closeness_bounds(
     sink_weight = (weights * (selected & sink)).sum(-1, keepdim=True)
     low, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
     sink_low, sink_high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
-    sink_low, sink_high = known.norm_sink * sink_low, known.norm_sink * sink_high
-    square = weights * torch.where(sink, known.norm_sink, known.norm_low) ** 2
+    norm_sink = known.norm_sink.nan_to_num(nan=0.0)
+    sink_low, sink_high = norm_sink * sink_low, norm_sink * sink_high
+    square = weights * torch.where(sink, norm_sink, known.norm_low) ** 2
     lower = square + 2 * torch.where(
         sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low
     )
     upper = 2 * torch.where(sink, others * sink_high, others * high + sink_weight * sink_high) - square
-    norm = torch.where(sink, known.norm_sink, known.norm_high)
-    size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * known.norm_sink)
+    norm = torch.where(sink, norm_sink, known.norm_high)
+    size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * norm_sink)
     return weights * (lower - slack * size), weights * (upper + slack * size)
 
 

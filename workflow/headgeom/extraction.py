@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from . import geometry, rankings, sink, winners
+from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
 from .errors import UserError
 
@@ -18,6 +18,8 @@ _DIMENSIONS = {
     "random_precision": ("distance", "pool", "size"),
     "random_recall": ("distance", "pool", "size"),
     "random_f": ("distance", "pool", "size"),
+    "certified_fp": ("certificate", "ranking", "pool", "size"),
+    "certified_tp": ("certificate", "ranking", "pool", "size"),
     "sources": ("pool",),
     "sink_rank": ("ranking",),
     "coherence": ("quantile",),
@@ -31,17 +33,18 @@ _DIMENSIONS = {
 
 @torch.inference_mode()
 def measure_batch(
-    model, tokens: Tensor, orders: Tensor, rows: list[int], settings: geometry.Settings
+    model, tokens: Tensor, orders: Tensor, rows: list[int], settings: geometry.Settings, pairs: int = 0
 ) -> dict[str, np.ndarray]:
     """Quantities of every head, [document, layer, head, ...], in one forward pass.
 
     tokens: [document, length] ids; orders: [document, repeats, length] random orders; rows: query positions,
-    the last of which is the query of the geometry. ``model`` has the attention function installed.
+    the last of which is the query of the geometry; pairs: documents with the costly certificate, the first ones.
+    ``model`` has the attention function installed.
     """
     layers: dict[int, dict[str, np.ndarray]] = {}
 
     def observe(view: LayerView) -> None:
-        measured = geometry.measure_layer(view, orders.to(view.weights.device), settings)
+        measured = geometry.measure_layer(view, orders.to(view.weights.device), settings, pairs)
         layers[view.layer] = {name: x.cpu().numpy() for name, x in measured.items()}
 
     with observing(torch.tensor(rows), observe):
@@ -73,6 +76,7 @@ def dataset(
         "distance": settings.distances,
         "ranking": list(rankings.SCORED),
         "pool": list(rankings.POOLS),
+        "certificate": list(bounds.LEVELS),
         "size": np.array(settings.sizes, dtype=np.int32),
         "regime": list(winners.REGIMES),
         "quantile": np.array(sink.QUANTILES),

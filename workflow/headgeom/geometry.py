@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from . import rankings, separability, sink, winners
+from . import certificates, rankings, separability, sink, winners
 from .attention import LayerView
 
 
@@ -34,11 +34,12 @@ class Settings:
         return [0, *sorted(set(edges[:-1]))]
 
 
-def measure_layer(view: LayerView, orders: Tensor, settings: Settings) -> dict[str, Tensor]:
+def measure_layer(view: LayerView, orders: Tensor, settings: Settings, pairs: int = 0) -> dict[str, Tensor]:
     """All quantities of one layer, [document, head, ...] as docs/results.md lists them.
 
     ``orders`` holds each document's random orders, [document, repeats, sources]. The last measured row is the
-    query of everything but votes, role contributions and the profile by lag.
+    query of everything but votes, role contributions and the profile by lag. The costly certificate ``pairs`` is
+    computed for the first ``pairs`` documents.
     """
     groups = view.weights.shape[1] // view.values.shape[1]
     norms = view.values.norm(dim=-1)
@@ -46,12 +47,28 @@ def measure_layer(view: LayerView, orders: Tensor, settings: Settings) -> dict[s
     weights = view.weights[:, :, -1, sources]
     values = view.values[:, :, sources]
     head_norms = norms.repeat_interleave(groups, dim=1)
-    result = _value_quantities(values, norms[..., sources], bool(view.visible[-1, 0]), settings)
-    result = {name: x.repeat_interleave(groups, dim=1) for name, x in result.items()}
-    result |= _operation(weights, values.repeat_interleave(groups, dim=1), sources, orders, settings)
+    known = _value_quantities(values, norms[..., sources], bool(view.visible[-1, 0]), settings)
+    known = {name: x.repeat_interleave(groups, dim=1) for name, x in known.items()}
+    operation = _Operation(weights, values.repeat_interleave(groups, dim=1), sources, known, orders, pairs)
+    result = known | _measure_operation(operation, settings)
     result |= _roles(view, head_norms)
     result |= _profiles(view, settings)
     return result
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """The last query's attention operation on its visible sources, for all documents and heads of a layer.
+
+    weights: [document, head, sources]; values: [document, head, sources, head_dim]; known: value quantities.
+    """
+
+    weights: Tensor
+    values: Tensor
+    sources: Tensor
+    known: dict[str, Tensor]
+    orders: Tensor
+    pairs: int
 
 
 def _value_quantities(values: Tensor, norms: Tensor, sink_visible: bool, settings: Settings) -> dict[str, Tensor]:
@@ -70,16 +87,14 @@ def _value_quantities(values: Tensor, norms: Tensor, sink_visible: bool, setting
     return result
 
 
-def _operation(
-    weights: Tensor, values: Tensor, sources: Tensor, orders: Tensor, settings: Settings
-) -> dict[str, Tensor]:
-    """Quantities of the last query's attention operation on its visible sources."""
-    contributions = weights.unsqueeze(-1) * values
+def _measure_operation(operation: _Operation, settings: Settings) -> dict[str, Tensor]:
+    """Ranks, masses, alignments and, for each pool, the counts."""
+    weights, values, sources = operation.weights, operation.values, operation.sources
     has_sink = bool(sources[0] == 0)
-    score_orders = rankings.score_orders(weights, values.norm(dim=-1))
-    output = contributions.sum(-2)
+    ranked = rankings.score_orders(weights, values.norm(dim=-1))
+    output = (weights.unsqueeze(-2) @ values).squeeze(-2)
     missing = torch.full_like(weights[..., 0], torch.nan)
-    rank = torch.argsort(score_orders, dim=-1)[..., 0]
+    rank = torch.argsort(ranked, dim=-1)[..., 0]
     cosine = torch.nn.functional.cosine_similarity
     result = {
         "sink_mass": weights[..., 0] if has_sink else missing,
@@ -87,10 +102,9 @@ def _operation(
         "output_sink_cosine": cosine(output, values[..., 0, :], dim=-1) if has_sink else missing,
         "output_current_cosine": cosine(output, values[..., -1, :], dim=-1),
     }
-    pools = [_pool(contributions, score_orders, sources, orders, settings)]
+    pools = [_pool(operation, ranked, settings)]
     if has_sink:
-        kept = score_orders[score_orders != 0].reshape(*score_orders.shape[:-1], -1) - 1
-        pools.append(_pool(contributions[..., 1:, :], kept, sources[1:], orders, settings))
+        pools.append(_pool(operation, ranked[ranked != 0].reshape(*ranked.shape[:-1], -1), settings))
     else:
         pools.append(pools[0])
     for name in pools[0]:
@@ -98,26 +112,36 @@ def _operation(
     return result
 
 
-def _pool(
-    contributions: Tensor, score_orders: Tensor, sources: Tensor, orders: Tensor, settings: Settings
-) -> dict[str, Tensor]:
-    """Counts of one pool: [document, head, distance, ranking, size], random means without ranking."""
-    n = len(sources)
+def _pool(operation: _Operation, ranked: Tensor, settings: Settings) -> dict[str, Tensor]:
+    """Counts of one pool, whose sources ``ranked`` [document, head, ranking, sources] lists, best first.
+
+    Returns [document, head, distance, ranking, size]; random means lack ranking, certified counts lack distance
+    and have the certificate before the ranking.
+    """
+    n = ranked.shape[-1]
     sizes = [size for size in settings.sizes if size < n]
-    pad = (0, len(settings.sizes) - len(sizes))
-    documents, heads = contributions.shape[:2]
-    index = score_orders.unsqueeze(-1).expand(*score_orders.shape, contributions.shape[-1])
-    ranked = contributions.unsqueeze(2).expand(-1, -1, len(rankings.SCORED), -1, -1).gather(-2, index)
-    masks = rankings.prefix_masks(orders, sources, sizes).unsqueeze(1)
-    counts, means = [], []
+    sources = operation.sources[-n:]
+    masks = rankings.prefix_masks(operation.orders, sources, sizes).unsqueeze(1)
+    weights = operation.weights.unsqueeze(2).expand(-1, -1, ranked.shape[2], -1).gather(-1, ranked)
+    index = ranked.unsqueeze(-1).expand(*ranked.shape, operation.values.shape[-1])
+    values = operation.values.unsqueeze(2).expand(-1, -1, ranked.shape[2], -1, -1).gather(-2, index)
+    contributions = weights.unsqueeze(-1) * values
+    sums = separability.prefix_sums(contributions, sizes)
+    plain = operation.weights[..., -n:].unsqueeze(-1) * operation.values[..., -n:, :]
+    counts, means, result = [], [], {}
     for distance in settings.distances:
-        counts.append(torch.stack(separability.ranked_counts(ranked, sizes, distance)))
-        means.append(torch.stack(_random_means(contributions, masks, sizes, distance)))
-    counts = torch.nn.functional.pad(torch.stack(counts, dim=3), pad, value=-1)
-    means = torch.nn.functional.pad(torch.stack(means, dim=3), pad, value=torch.nan)
-    result = dict(zip(("fp", "tp", "inv"), counts, strict=True))
-    result |= dict(zip(("random_precision", "random_recall", "random_f"), means, strict=True))
-    result["sources"] = torch.full((documents, heads), n)
+        g = separability.closeness(contributions, sums, distance)
+        counts.append(torch.stack(separability.prefix_counts(g, sizes)))
+        means.append(torch.stack(_random_means(plain, masks, sizes, distance)))
+        if distance == "euclidean":
+            is_sink = operation.sources[ranked] == 0
+            result = certificates.certify(g, sums, weights, values, is_sink, operation.known, sizes, operation.pairs)
+    result |= dict(zip(("fp", "tp", "inv"), torch.stack(counts, dim=3), strict=True))
+    result |= dict(zip(("random_precision", "random_recall", "random_f"), torch.stack(means, dim=3), strict=True))
+    pad = (0, len(settings.sizes) - len(sizes))
+    missing = {name: torch.nan if x.is_floating_point() else -1 for name, x in result.items()}
+    result = {name: torch.nn.functional.pad(x, pad, value=missing[name]) for name, x in result.items()}
+    result["sources"] = torch.full(operation.weights.shape[:2], n)
     return result
 
 

@@ -43,16 +43,21 @@ def inversions(g: Tensor, sizes: Tensor) -> Tensor:
     return ((~selected).cumsum(-1) * selected).sum(-1)
 
 
-def ranked_counts(ranked: Tensor, sizes: list[int], distance: str = "euclidean") -> tuple[Tensor, Tensor, Tensor]:
-    """FP, TP and INV, each [..., sizes], of the first N of ranked contributions [..., sources, head_dim].
-
-    Sizes must be below the number of sources.
-    """
+def prefix_sums(ranked: Tensor, sizes: list[int]) -> Tensor:
+    """Sums [..., sizes, head_dim] of the first N of ranked contributions [..., sources, head_dim]."""
     ends = torch.tensor(sizes, device=ranked.device)
-    sums = ranked[..., : max(sizes), :].cumsum(-2)[..., ends - 1, :]
-    g = closeness(ranked, sums, distance)
-    selected = torch.arange(ranked.shape[-2], device=ranked.device) < ends[:, None]
-    return *outer_counts(g, selected), inversions(g, ends)
+    return ranked[..., : max(sizes), :].cumsum(-2)[..., ends - 1, :]
+
+
+def prefix_sets(sources: int, sizes: list[int], device: torch.device | None = None) -> Tensor:
+    """Masks [sizes, sources] of the first N sources."""
+    return torch.arange(sources, device=device) < torch.tensor(sizes, device=device)[:, None]
+
+
+def prefix_counts(g: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """FP, TP and INV, each [..., sizes], of the first N sources of g [..., sizes, sources]; N below the sources."""
+    selected = prefix_sets(g.shape[-1], sizes, g.device)
+    return *outer_counts(g, selected), inversions(g, torch.tensor(sizes, device=g.device))
 
 
 def precision_recall_f(fp: Tensor, tp: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor, Tensor]:

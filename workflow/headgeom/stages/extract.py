@@ -17,7 +17,8 @@ logger = logging.getLogger(__name__)
 def add_arguments(parser) -> None:
     """Command-line arguments.
 
-    Settings: model, corpus, seed, dtype, device, length, sizes, repeats, distances, queries, batch_size, shard, shards.
+    Settings: model, corpus, seed, dtype, device, length, sizes, repeats, distances, queries, pair_documents,
+    batch_size, shard, shards.
     """
     parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
     parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
@@ -65,7 +66,8 @@ def _batches(model, frame, settings: dict, measured: geometry.Settings):
             ]
         )
         tokens = torch.from_numpy(np.stack(list(batch["tokens"])).astype(np.int64))
-        yield extraction.measure_batch(model, tokens, orders, rows, measured)
+        pairs = int((batch["order"] < settings["pair_documents"]).sum())
+        yield extraction.measure_batch(model, tokens, orders, rows, measured, pairs)
 
 
 def _check_sizes(settings: dict, config) -> None:
