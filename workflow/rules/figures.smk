@@ -1,0 +1,42 @@
+# Every figure is a notebook that reads the run's tables: workflow/notebooks/inputs.yaml says which.
+import yaml
+
+with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
+    FIGURES = yaml.safe_load(stream)
+
+
+def figures():
+    """The run's figures."""
+    return [f"figures/{RUN}/{name}.pdf" for name in FIGURES]
+
+
+rule figure:
+    input:
+        tables=lambda wildcards: tables(FIGURES[wildcards.figure]["tables"]),
+        notebook="workflow/notebooks/{figure}.py",
+    output:
+        pdf=f"figures/{RUN}/{{figure}}.pdf",
+        png=f"figures/{RUN}/{{figure}}.png",
+        notebook=f"figures/{RUN}/{{figure}}.ipynb",
+        html=f"figures/{RUN}/{{figure}}.html",
+        provenance=f"figures/{RUN}/{{figure}}.json",
+    log:
+        f"results/{RUN}/logs/figure/{{figure}}.log",
+    benchmark:
+        f"results/{RUN}/benchmarks/figure/{{figure}}.tsv"
+    wildcard_constraints:
+        figure="|".join(FIGURES),
+    conda:
+        "../../envs/notebook.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        settings=settings(run=RUN),
+        code=lambda wildcards: closure.digest("headgeom/stages/figure.py", f"notebooks/{wildcards.figure}.py"),
+        tables=f"results/{RUN}/tables",
+    message:
+        "Drawing figure {wildcards.figure}"
+    shell:
+        "{STAGE} figure --settings {params.settings:q} --notebook {input.notebook} --tables {params.tables}"
+        " --output {output.pdf} --log {log}"
