@@ -38,7 +38,7 @@ PAPER = {"norm_ratio": (3.0, 10.0), "retriever_share": (0.058, 0.172), "sink_eff
 SHADE = {"color": ORANGE, "alpha": 0.25, "linewidth": 0}
 """Look of a range that the paper gives."""
 
-_MOST_HEIGHT = 8.4
+_MOST_HEIGHT, _LEAST_PANEL = 8.4, 0.8
 _RC = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -128,13 +128,13 @@ def subset(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
 def panels(rows: Iterable[str], columns: Iterable[str], height: float = 1.4, **options: Any) -> tuple[Figure, Any]:
     """A page-wide figure and its array of axes; columns are titled on top, rows at the right.
 
-    ``height`` is a panel's in inches, less where all rows would not fit on a page. ``options`` go to
-    ``plt.subplots``.
+    ``height`` is a panel's in inches, less where all rows would not fit on a page, but never so little that
+    nothing could be read. ``options`` go to ``plt.subplots``.
     """
     rows, columns = list(rows), list(columns)
     if not rows or not columns:
         raise ValueError("the tables hold no rows for this figure")
-    height = min(height, _MOST_HEIGHT / len(rows))
+    height = max(_LEAST_PANEL, min(height, _MOST_HEIGHT / len(rows)))
     size = (WIDTH, 0.8 + height * len(rows))
     figure, axes = plt.subplots(len(rows), len(columns), figsize=size, squeeze=False, layout="constrained", **options)
     for axis, title in zip(axes[0], columns, strict=True):

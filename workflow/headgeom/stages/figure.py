@@ -98,8 +98,8 @@ def execute(notebook: Path, values: dict[str, Any], log: Path | None) -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             papermill.execute_notebook(
-                executed, executed, values, kernel_name="python3", progress_bar=sys.stderr.isatty(),
-                config=own_kernel(Path(folder)),
+                executed, executed, values, kernel_name="python3", language="python",
+                progress_bar=sys.stderr.isatty(), config=own_kernel(Path(folder)),
             )  # fmt: skip
     except (PapermillExecutionError, DeadKernelError) as error:
         place = ""
