@@ -8,6 +8,10 @@ Means are taken in one order: random repeats within a head (done by the extracti
 within a document, then documents. Uncertainty is the percentile bootstrap over documents: a replicate draws
 as many documents as there are, with replacement, so it is a row of counts that sum to their number. One
 matrix of counts serves all quantities, and a replicate of all of them is a row of one matrix product.
+
+Resampling repeats documents, so head means are noisier in a replicate than in the sample. A mean or a ratio of
+means does not mind; a statistic of head means that noise shifts (a correlation over heads, a plurality) is shifted
+in all replicates, and its value can lie outside its interval.
 """
 
 import warnings
