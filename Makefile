@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
 pip_install := $(in_venv) python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help reproduce test lint lock clean-venv
+.PHONY: help reproduce test test-conda lint lock clean-venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,9 @@ reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.y
 
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
+
+test-conda: .venv/test.stamp ## every conda environment, made by Snakemake from a local channel (minutes, 3 GB in /tmp)
+	@$(in_venv) python -m pytest tests/conda
 
 lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter
 	@$(in_venv) python -m pytest -q tests/workflow/test_lint.py
