@@ -94,15 +94,14 @@ def test_sizes_are_plain_numbers_and_thin_out_in_narrow_panels(columns, step):
     assert [label for label in labels if label] == [str(n) for n in sizes[::step]]
 
 
-def test_a_band_is_sorted_and_leaves_out_missing_rows():
+def test_a_band_is_sorted_and_broken_where_rows_are_missing():
     _, axes = plt.subplots()
-    table = frame(
-        size=[4, 1, 2, 8], mean=[0.4, 0.1, np.nan, 0.8], low=[0.3, 0, np.nan, 0.7], high=[0.5, 0.2, np.nan, 0.9]
-    )
+    mean = np.array([0.4, 0.1, np.nan, 0.8])
+    table = frame(size=[4, 1, 2, 8], mean=mean, low=mean - 0.1, high=mean + 0.1)
     plotting.band(axes, table, "size", plotting.RANKINGS["random"], linestyle=":")
     (line,) = axes.lines
-    assert line.get_xdata().tolist() == [1, 4, 8]
-    assert line.get_ydata().tolist() == [0.1, 0.4, 0.8]
+    np.testing.assert_array_equal(line.get_xdata(), [1, 2, 4, 8])
+    np.testing.assert_array_equal(line.get_ydata(), [0.1, np.nan, 0.4, 0.8])
     assert (line.get_color(), line.get_linestyle()) == (plotting.GREY, ":")
 
 

@@ -151,11 +151,11 @@ def _wrap(text: str, letters: float) -> str:
 
 
 def band(axes: Axes, frame: pd.DataFrame, x: str, style: Style, y: str = "mean", **line: Any) -> None:
-    """A line of ``y`` over ``x`` with the interval from ``low`` to ``high`` around it; missing rows are left out.
+    """A line of ``y`` over ``x`` with the interval from ``low`` to ``high`` around it, broken where rows are missing.
 
     ``line`` overrides the style's look, as in ``linestyle="--"``.
     """
-    frame = frame.dropna(subset=[x, y]).sort_values(x)
+    frame = frame.dropna(subset=[x]).sort_values(x)
     look = {"color": style.colour, "marker": style.marker, "linestyle": style.dashes} | line
     axes.plot(frame[x], frame[y], **look)
     axes.fill_between(frame[x], frame["low"], frame["high"], color=look["color"], alpha=0.2, linewidth=0)

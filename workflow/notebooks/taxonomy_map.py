@@ -89,9 +89,9 @@ for line, model in zip(grid, present, strict=True):
             draw_map(axes, rows)
     line[0].set_ylabel("head")
     draw_shares(line[-1], plotting.subset(shares, model=model))
-    line[-1].sharex(grid[0, -1])
-for line in grid:
     line[-1].set_ylim(len(plotting.REGIMES) - 0.5, -0.5)
+for axes in grid[1:, -1]:
+    axes.sharex(grid[0, -1])
 grid[0, -1].set_xlim(-2, None)
 for axes in grid[-1, :-1]:
     axes.set_xlabel("layer")
