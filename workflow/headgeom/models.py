@@ -1,0 +1,150 @@
+"""Checkpoints on disk: what a folder holds, loading it, and the token that opens each window.
+
+torch is imported by the functions that need it: `fetch` and `bos_token` do without.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+PICKLES = (".bin", ".ckpt", ".pt", ".pth")
+HOW_TO_CONVERT = (
+    "Pickled weights can run code when they are read, so only safetensors are. Convert them once, where you trust "
+    "them, with transformers (`AutoModelForCausalLM.from_pretrained(...).save_pretrained(FOLDER)` and the same for "
+    "the tokenizer), then name FOLDER as a source of kind `local`."
+)
+
+
+def refuse_without_safetensors(names: list[str], origin: str) -> None:
+    """Raise UserError if the file names hold no safetensors, saying what to do about pickles."""
+    if not any(name.endswith(".safetensors") for name in names):
+        pickles = ", ".join(name for name in names if name.endswith(PICKLES))
+        found = f"only {pickles}. {HOW_TO_CONVERT}" if pickles else f"but: {', '.join(names) or 'nothing'}."
+        raise UserError(f"{origin} holds no safetensors weights, {found}")
+
+
+def load_model(
+    checkpoint: str | Path, dtype: str = "float32", device: str = "cpu", attn_implementation: str = "sdpa"
+) -> "PreTrainedModel":
+    """The causal language model of a safetensors checkpoint, in eval mode on ``device``.
+
+    ``dtype`` is a torch name ("float32", ...) or "auto". Raises UserError if the checkpoint cannot be loaded whole:
+    unknown architecture, missing, unexpected or misshapen tensors; or if ``device`` is absent.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("`device: cuda` in the config, but torch sees no CUDA device; use a GPU node or `device: cpu`.")
+    local = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        config = AutoConfig.from_pretrained(checkpoint, **local)
+        if config.get_text_config() is not config:
+            raise UserError(
+                f"{checkpoint} is a {config.model_type} model of more than text; only text models are read."
+            )
+        model, info = AutoModelForCausalLM.from_pretrained(
+            checkpoint,
+            config=config,
+            dtype=dtype,
+            attn_implementation=attn_implementation,
+            use_safetensors=True,
+            output_loading_info=True,
+            **local,
+        )
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"{checkpoint} cannot be loaded: {error}") from error
+    refuse_incomplete(info, str(checkpoint))
+    return model.to(device).eval()
+
+
+def refuse_incomplete(info: dict[str, Any], origin: str) -> None:
+    """Raise UserError if transformers' loading info says that weights and model differ (tied weights aside)."""
+    problems = {key.removesuffix("_keys"): info.get(key) for key in ("missing_keys", "unexpected_keys")}
+    problems["misshapen"] = {name for name, *_ in info.get("mismatched_keys", ())}
+    said = [f"{kind}: {_some(names)}" for kind, names in problems.items() if names]
+    if said or info.get("error_msgs"):
+        raise UserError(f"{origin} does not fit its config; {'; '.join(said + list(info.get('error_msgs', ())))}.")
+
+
+def _some(names: Any, most: int = 5) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(ordered[:most]) + more
+
+
+def load_tokenizer(checkpoint: str | Path) -> "PreTrainedTokenizerBase":
+    """The checkpoint's tokenizer. Raises UserError if it has none that loads without its own code."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{checkpoint} has no tokenizer that can be loaded: {error}") from error
+
+
+def stated_tokens(checkpoint: str | Path, name: str, tokenizer: "PreTrainedTokenizerBase") -> dict[str, int]:
+    """Ids of the special token ``name`` ("bos", "eos") by who states one: "tokenizer", "config" (its first of several).
+
+    config.json is read as it is: the config classes of transformers fill in a BOS that a model may not have.
+    """
+    key = f"{name}_token_id"
+    config = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
+    value = config.get(key, config.get("text_config", {}).get(key))
+    stated = {"tokenizer": getattr(tokenizer, key), "config": value[0] if isinstance(value, list) else value}
+    return {where: token for where, token in stated.items() if token is not None}
+
+
+def bos_token(
+    checkpoint: str | Path, setting: str | int = "auto", tokenizer: "PreTrainedTokenizerBase | None" = None
+) -> tuple[int, str]:
+    """The token that opens each window, and where it comes from.
+
+    ``setting`` is the config's ``bos``: a token id, or "auto": the BOS that tokenizer and config.json state; one
+    alone may state it; EOS if neither does. Loads no weights. Raises UserError, naming the key, where the two differ,
+    where there is neither BOS nor EOS, and for an id outside the vocabulary.
+    """
+    tokenizer = tokenizer or load_tokenizer(checkpoint)
+    if setting != "auto":
+        if not 0 <= int(setting) < len(tokenizer):
+            raise UserError(f"{checkpoint}: `bos: {setting}` is no token of the vocabulary of {len(tokenizer)}.")
+        return int(setting), "setting"
+    bos = stated_tokens(checkpoint, "bos", tokenizer)
+    if len(set(bos.values())) > 1:
+        raise UserError(
+            f"{checkpoint}: the tokenizer's BOS is {bos['tokenizer']}, the config's {bos['config']}. "
+            "Set the model's `bos:` to the right token id."
+        )
+    if bos:
+        return next(iter(bos.values())), f"bos of {' and '.join(bos)}"
+    for where, token in stated_tokens(checkpoint, "eos", tokenizer).items():
+        return token, f"eos of {where}, for there is no bos"
+    raise UserError(f"{checkpoint} names neither BOS nor EOS. Set the model's `bos:` to a token id.")
+
+
+def architecture(config: "PreTrainedConfig") -> dict[str, Any]:
+    """Counts and sizes of the attention, from a transformers config; ``sliding_layers`` lists layer indices."""
+    config = config.get_text_config()
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
+    window = getattr(config, "sliding_window", None)
+    types = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
+    sliding = [layer for layer, kind in enumerate(types) if kind == "sliding_attention"] if window else []
+    return {
+        "model_type": config.model_type,
+        "layers": layers,
+        "heads": heads,
+        "key_value_heads": getattr(config, "num_key_value_heads", None) or heads,
+        "head_dim": getattr(config, "head_dim", None) or config.hidden_size // heads,
+        "hidden_size": config.hidden_size,
+        "sliding_window": window if sliding else None,
+        "sliding_layers": sliding,
+        "max_positions": config.max_position_embeddings,
+        "vocabulary": config.vocab_size,
+        "tied_embeddings": bool(config.tie_word_embeddings),
+    }

