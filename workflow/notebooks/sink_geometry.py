@@ -19,6 +19,7 @@
 # *How to read it.* A dot is a head, in its layer, averaged over documents; the line is the median of a layer's
 # heads. The number above a panel is the mean over heads and its interval over documents. The
 # shaded band is the range that the paper gives. A head whose sliding window hides the sink has no dot.
+# Heads that share their values (grouped queries) share their dot.
 #
 # *Claims.* C2: the sink's norm is several times smaller than other tokens' (dots in the band). C3: its direction is
 # systematically opposed to theirs (dots below zero).
@@ -49,7 +50,8 @@ quantities = {
 
 def draw(axes, rows, mean, quantity):
     """A dot a head, a line through the layers' medians, the mean over all heads as text."""
-    axes.plot(rows["layer"], rows[quantity], ".", color=plotting.BLUE, alpha=0.5, markersize=4, markeredgewidth=0)
+    dots = {"color": plotting.BLUE, "alpha": 0.5, "markersize": 5, "markeredgewidth": 0, "zorder": 3}
+    axes.plot(rows["layer"], rows[quantity], ".", **dots)
     axes.plot(rows.groupby("layer")[quantity].median(), color=plotting.BLACK)
     text = plotting.estimate(plotting.subset(mean, quantity=quantity))
     axes.set_title(f"mean {text}" if text else "", loc="right", fontsize=7)
