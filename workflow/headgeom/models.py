@@ -1,45 +1,32 @@
-"""Checkpoints on disk: what a folder holds, loading it, and the token that opens each window.
-
-torch is imported by the functions that need it: `fetch` and `bos_token` do without.
-"""
+"""Models: loading a checkpoint whole, the facts of its architecture, and the token that opens each window."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from .errors import UserError
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-
-PICKLES = (".bin", ".ckpt", ".pt", ".pth")
-HOW_TO_CONVERT = (
-    "Pickled weights can run code when they are read, so only safetensors are. Convert them once, where you trust "
-    "them, with transformers (`AutoModelForCausalLM.from_pretrained(...).save_pretrained(FOLDER)` and the same for "
-    "the tokenizer), then name FOLDER as a source of kind `local`."
-)
-
-
-def refuse_without_safetensors(names: list[str], origin: str) -> None:
-    """Raise UserError if the file names hold no safetensors, saying what to do about pickles."""
-    if not any(name.endswith(".safetensors") for name in names):
-        pickles = ", ".join(name for name in names if name.endswith(PICKLES))
-        found = f"only {pickles}. {HOW_TO_CONVERT}" if pickles else f"but: {', '.join(names) or 'nothing'}."
-        raise UserError(f"{origin} holds no safetensors weights, {found}")
-
 
 def load_model(
-    checkpoint: str | Path, dtype: str = "float32", device: str = "cpu", attn_implementation: str = "sdpa"
-) -> "PreTrainedModel":
+    checkpoint: str | Path, dtype: str = "float32", device: str = "cpu", attn_implementation: str | None = None
+) -> PreTrainedModel:
     """The causal language model of a safetensors checkpoint, in eval mode on ``device``.
 
-    ``dtype`` is a torch name ("float32", ...) or "auto". Raises UserError if the checkpoint cannot be loaded whole:
-    unknown architecture, missing, unexpected or misshapen tensors; or if ``device`` is absent.
+    ``dtype`` is a torch name ("float32", ...) or "auto"; attention is SDPA, or eager where the architecture cannot do
+    with SDPA, unless ``attn_implementation`` names one. Raises UserError if the checkpoint cannot be loaded whole
+    (unknown architecture, missing, unexpected or misshapen tensors), or if ``device`` is absent.
     """
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("`device: cuda` in the config, but torch sees no CUDA device; use a GPU node or `device: cpu`.")
     local = {"trust_remote_code": False, "local_files_only": True}
@@ -79,17 +66,15 @@ def _some(names: Any, most: int = 5) -> str:
     return ", ".join(ordered[:most]) + more
 
 
-def load_tokenizer(checkpoint: str | Path) -> "PreTrainedTokenizerBase":
+def load_tokenizer(checkpoint: str | Path) -> PreTrainedTokenizerBase:
     """The checkpoint's tokenizer. Raises UserError if it has none that loads without its own code."""
-    from transformers import AutoTokenizer
-
     try:
         return AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{checkpoint} has no tokenizer that can be loaded: {error}") from error
 
 
-def stated_tokens(checkpoint: str | Path, name: str, tokenizer: "PreTrainedTokenizerBase") -> dict[str, int]:
+def stated_tokens(checkpoint: str | Path, name: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     """Ids of the special token ``name`` ("bos", "eos") by who states one: "tokenizer", "config" (its first of several).
 
     config.json is read as it is: the config classes of transformers fill in a BOS that a model may not have.
@@ -102,7 +87,7 @@ def stated_tokens(checkpoint: str | Path, name: str, tokenizer: "PreTrainedToken
 
 
 def bos_token(
-    checkpoint: str | Path, setting: str | int = "auto", tokenizer: "PreTrainedTokenizerBase | None" = None
+    checkpoint: str | Path, setting: str | int = "auto", tokenizer: PreTrainedTokenizerBase | None = None
 ) -> tuple[int, str]:
     """The token that opens each window, and where it comes from.
 
@@ -128,7 +113,7 @@ def bos_token(
     raise UserError(f"{checkpoint} names neither BOS nor EOS. Set the model's `bos:` to a token id.")
 
 
-def architecture(config: "PreTrainedConfig") -> dict[str, Any]:
+def architecture(config: PreTrainedConfig) -> dict[str, Any]:
     """Counts and sizes of the attention, from a transformers config; ``sliding_layers`` lists layer indices."""
     config = config.get_text_config()
     layers, heads = config.num_hidden_layers, config.num_attention_heads

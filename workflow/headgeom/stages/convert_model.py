@@ -6,17 +6,20 @@ import logging
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
+import torch
+from gguf import GGUFReader
+from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import Digits, Sequence
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
 from headgeom import models
+from headgeom.checkpoints import refuse_without_safetensors
 from headgeom.errors import UserError
 from headgeom.files import replacing, sha256
 from headgeom.provenance import record
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedModel
 
 logger = logging.getLogger(__name__)
 KEPT = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
@@ -30,8 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the checkpoint and its provenance.json: the source and the facts of the architecture."""
-    import torch
-
     torch.set_num_threads(options.threads)
     source = json.loads((options.source / "source.json").read_text(encoding="utf-8"))
     with replacing(options.output) as folder:
@@ -55,10 +56,6 @@ def convert_gguf(path: Path, folder: Path) -> None:
     transformers refuses to save a model that it loaded from GGUF, so a fresh one takes its weights. Raises UserError
     for what transformers cannot read, and if the file holds tensors that the model has no place for.
     """
-    import torch
-    from gguf import GGUFReader
-    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-
     try:
         reader = GGUFReader(path)
         # Parsing the header of a large vocabulary takes 15 seconds, and transformers would do it again and again.
@@ -81,19 +78,17 @@ def convert_gguf(path: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def split_digits(fields: dict[str, Any], tokenizer: "Tokenizer") -> None:
+def split_digits(fields: dict[str, Any], tokenizer: Tokenizer) -> None:
     """Make the pre-tokenizer "smollm" split digits, which transformers leaves out; "\\n\\n15" shows the difference.
 
     Source: llama.cpp, ``LLAMA_VOCAB_PRE_TYPE_SMOLLM``, which splits at ``\\p{N}`` first.
     """
-    from tokenizers.pre_tokenizers import Digits, Sequence
-
     name = fields.get("tokenizer.ggml.pre")
     if name is not None and name.contents() == "smollm":
         tokenizer.pre_tokenizer = Sequence([Digits(individual_digits=True), tokenizer.pre_tokenizer])
 
 
-def refuse_unread(sizes: dict[str, int], model: "PreTrainedModel", path: Path) -> None:
+def refuse_unread(sizes: dict[str, int], model: PreTrainedModel, path: Path) -> None:
     """Raise UserError if the file's tensors (name to number of elements) hold more or fewer numbers than the model.
 
     transformers skips tensors that it has no place for, such as the frequencies of a scaled RoPE, and says nothing.
@@ -113,7 +108,7 @@ def take_checkpoint(source: Path, folder: Path) -> None:
     Raises UserError for pickled weights, for a checkpoint that needs code of its own, and for one without config.json.
     """
     names = sorted(path.name for path in source.iterdir())
-    models.refuse_without_safetensors(names, str(source))
+    refuse_without_safetensors(names, str(source))
     if "config.json" not in names:
         raise UserError(f"{source} has no config.json; a model's source must be a checkpoint folder or a GGUF file.")
     for name in ("config.json", "tokenizer_config.json"):

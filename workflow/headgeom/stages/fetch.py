@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from headgeom.checkpoints import refuse_without_safetensors
 from headgeom.errors import UserError
 from headgeom.files import replacing, sha256
-from headgeom.models import refuse_without_safetensors
 
 logger = logging.getLogger(__name__)
 
