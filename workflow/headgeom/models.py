@@ -42,6 +42,7 @@ def load_model(
             dtype=dtype,
             attn_implementation=attn_implementation,
             use_safetensors=True,
+            ignore_mismatched_sizes=True,  # they are reported, and refused below with their names
             output_loading_info=True,
             **local,
         )

@@ -33,7 +33,7 @@ _STYLE = re.compile(r"'{2,5}")
 _MAGIC_WORD = re.compile(r"__[A-Z]+__")
 _EMPTY_BRACKETS = re.compile(r"\s*[(\[][\s,;:–-]*[)\]]")
 _BRACKET_EDGES = (re.compile(r"\(\s*[,;:]?\s+"), re.compile(r"\s*[,;:]\s*\)"))
-_SPACE_BEFORE = re.compile(r"\s+([,.;:!?)])")
+_SPACE_BEFORE = re.compile(r"\s+([,.;:!?)])(?=[\s,.;:)”\"]|$)")
 
 
 def prose(markup: str) -> str:
@@ -82,7 +82,7 @@ def _render_node(node: object) -> str:
         case Heading():
             return f"\n{'=' * node.level} {_render(node.title)} {'=' * node.level}\n"
         case Wikilink():
-            return "" if _is_furniture(node) else _render(node.text or node.title)
+            return "" if _is_furniture(node) else _render(node.text or node.title).lstrip(":")
         case ExternalLink():
             return _render(node.title) if node.title else ""
         case Tag():
@@ -129,8 +129,8 @@ def _measure(words: list[str]) -> str:
 
 
 def _tidied(line: str) -> str:
-    """One line with single spaces, without quote marks of markup and brackets that lost their content."""
+    """One line with single spaces, without the quote marks of markup, and brackets and commas that lost their words."""
     line = " ".join(_STYLE.sub("", line).split())
     line = _EMPTY_BRACKETS.sub("", line)
     line = _BRACKET_EDGES[1].sub(")", _BRACKET_EDGES[0].sub("(", line))
-    return " ".join(_SPACE_BEFORE.sub(r"\1", line).split())
+    return " ".join(_SPACE_BEFORE.sub(r"\1", line).split()).lstrip(",;: ")

@@ -1,0 +1,317 @@
+"""Checkpoints in and out: loading whole or not at all, GGUF against the model it was made from, and BOS."""
+
+import argparse
+import json
+import shutil
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import makers
+from families import CONFIGS, tiny_model
+from headgeom import models
+from headgeom.errors import UserError
+from headgeom.stages import convert_model
+
+TOKENS = torch.tensor([[1, 5, 9, 20, 33, 4, 8, 61, 95, 7]])
+ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "gemma3": gguf.MODEL_ARCH.GEMMA3}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A fetched checkpoint folder."""
+    folder = makers.tiny_checkpoint(tmp_path / "source")
+    (folder / "source.json").write_text('{"kind": "local", "path": "tiny", "files": [], "sha256": "0"}')
+    return folder
+
+
+def convert(source):
+    """The checkpoint folder and the provenance that the stage makes of ``source``."""
+    output = source.parent / "checkpoint"
+    convert_model.run(argparse.Namespace(settings={"name": "tiny"}, source=source, output=output, threads=1))
+    return output, json.loads((output / "provenance.json").read_text())
+
+
+def edit(path, **changes):
+    """Change keys of a JSON file; None removes one."""
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def edit_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@torch.no_grad()
+def logits(model):
+    return model(TOKENS).logits
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_a_checkpoint_loads_as_it_was_saved(tmp_path, family):
+    model = models.load_model(makers.tiny_checkpoint(tmp_path, family))
+    assert not model.training and model.dtype == torch.float32
+    assert torch.equal(logits(model), logits(tiny_model(family)))
+
+
+def test_dtype_and_attention_are_as_asked_for(checkpoint):
+    model = models.load_model(checkpoint, "bfloat16", attn_implementation="eager")
+    assert model.dtype == torch.bfloat16 and model.config._attn_implementation == "eager"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has what the test wants absent")
+def test_an_absent_device_is_an_error(checkpoint):
+    with pytest.raises(UserError, match=r"`device: cuda`.*no CUDA device"):
+        models.load_model(checkpoint, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"),
+            r"missing: model\.layers\.1\.mlp\.up_proj\.weight",
+        ),
+        (lambda weights: weights.update(more=torch.zeros(2)), "unexpected: more"),
+        (lambda weights: weights.update({"lm_head.weight": torch.zeros(96, 16)}), r"misshapen: lm_head\.weight"),
+    ],
+)
+def test_weights_that_do_not_fit_the_config_are_refused(checkpoint, change, message):
+    edit_weights(checkpoint, change)
+    with pytest.raises(UserError, match=message):
+        models.load_model(checkpoint)
+
+
+def test_a_damaged_file_and_an_unknown_architecture_are_refused(checkpoint):
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(UserError, match="cannot be loaded"):
+        models.load_model(checkpoint)
+    edit(checkpoint / "config.json", model_type="mystery")
+    with pytest.raises(UserError, match=r"cannot be loaded.*mystery"):
+        models.load_model(checkpoint)
+
+
+def test_a_model_of_more_than_text_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", "text_config": {"num_hidden_layers": 1}}))
+    with pytest.raises(UserError, match="a gemma3 model of more than text"):
+        models.load_model(tmp_path)
+
+
+def test_a_safetensors_checkpoint_is_taken_over_with_its_facts(checkpoint):
+    output, provenance = convert(checkpoint)
+    assert torch.equal(logits(models.load_model(output)), logits(tiny_model("llama")))
+    assert models.load_tokenizer(output).get_vocab() == makers.tiny_tokenizer().get_vocab()
+    assert provenance["source"] == json.loads((checkpoint / "source.json").read_text())
+    expected = {
+        "model_class": "LlamaForCausalLM",
+        "layers": 3,
+        "heads": 4,
+        "key_value_heads": 2,
+        "head_dim": 8,
+        "parameters": sum(tensor.numel() for tensor in load_file(output / "model.safetensors").values()),
+        "stored_dtype": "float32",
+        "sliding_window": None,
+        "sliding_layers": [],
+        "max_positions": 128,
+        "bos_token_id": {"tokenizer": 1, "config": 1},
+        "eos_token_id": {"tokenizer": 2, "config": 2},
+    }
+    assert {key: provenance[key] for key in expected} == expected
+    assert not (output / "source.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "layers"), [("mistral", [0, 1, 2]), ("gemma3", [0, 2]), ("qwen2", []), ("gpt2", [])]
+)
+def test_sliding_layers_by_family(family, layers):
+    facts = models.architecture(CONFIGS[family]())
+    assert facts["sliding_layers"] == layers and facts["sliding_window"] == (7 if layers else None)
+    assert (facts["layers"], facts["heads"], facts["head_dim"]) == (3, 4, 8)
+
+
+def test_weights_that_are_not_finite_are_refused_by_name(checkpoint):
+    edit_weights(
+        checkpoint, lambda weights: weights["model.layers.2.self_attn.q_proj.weight"][3, 4].fill_(float("nan"))
+    )
+    with pytest.raises(UserError, match=r"model\.layers\.2\.self_attn\.q_proj\.weight holds NaN or infinite"):
+        convert(checkpoint)
+    assert sorted(path.name for path in checkpoint.parent.iterdir()) == ["source"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_code_of_the_model_is_never_run(checkpoint, name):
+    (checkpoint / "evil.py").write_text("raise SystemExit('ran')")
+    edit(checkpoint / name, auto_map={"AutoModelForCausalLM": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]})
+    with pytest.raises(UserError, match=rf"{name} has an `auto_map`"):
+        convert(checkpoint)
+
+
+def test_pickles_are_refused_with_a_way_out(checkpoint):
+    (checkpoint / "model.safetensors").rename(checkpoint / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"only pytorch_model\.bin\..*save_pretrained\(FOLDER\).*kind `local`"):
+        convert(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("config.json", "has no config.json"), ("tokenizer.json", "no tokenizer")]
+)
+def test_a_checkpoint_without_its_files_is_refused(checkpoint, name, message):
+    (checkpoint / name).unlink()
+    with pytest.raises(UserError, match=message):
+        convert(checkpoint)
+
+
+def write_gguf(path, model, extra=(), pre="smollm"):
+    """The model as llama.cpp's converter writes it: its own names, llama's rotary halves interleaved, gemma's norms
+    plus one."""
+    config, family = model.config, model.config.model_type.removesuffix("_text")
+    writer = gguf.GGUFWriter(path, family)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    if family == "gemma3":
+        writer.add_sliding_window(config.sliding_window)
+    _add_tokenizer(writer, config.vocab_size, pre)
+    names = gguf.get_tensor_name_map(ARCHITECTURES[family], config.num_hidden_layers)
+    for name, tensor in model.state_dict().items():
+        stem, _, kind = name.rpartition(".")
+        if not (name == "lm_head.weight" and config.tie_word_embeddings):
+            writer.add_tensor(f"{names.get_name(stem)}.{kind}", _stored(name, tensor.numpy(), config, family))
+    for name in extra:
+        writer.add_tensor(name, np.ones(4, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_tokenizer(writer, size, pre):
+    """A byte-level vocabulary of letters, digits and line ends, and one merge, of two line ends."""
+    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789.", "Ġ", "Ċ"]
+    tokens = ["<pad>", "<s>", "</s>", *letters, "ĊĊ"]
+    tokens += [f"x{number}" for number in range(size - len(tokens))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (size - 3))
+    writer.add_token_merges(["Ċ Ċ"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
+def _stored(name, tensor, config, family):
+    if family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+        heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
+        return tensor.reshape(heads, 2, -1, tensor.shape[1]).swapaxes(1, 2).reshape(tensor.shape)
+    return tensor + 1 if family == "gemma3" and name.endswith("norm.weight") else tensor
+
+
+def gguf_source(tmp_path, family, **options):
+    """A fetched GGUF file of a tiny model, and the model."""
+    config = CONFIGS[family]()
+    changes = {"tie_word_embeddings": True} if family == "gemma3" else {}
+    if family == "gemma3":  # what a GGUF file does not say, transformers fills in
+        changes |= {"layer_types": ["sliding_attention"] * 3, "query_pre_attn_scalar": 256, "pad_token_id": None}
+    config.update(changes)
+    torch.manual_seed(0)
+    model = convert_model.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "source.json").write_text('{"kind": "local", "path": "tiny.gguf", "files": [], "sha256": "0"}')
+    write_gguf(folder / "tiny.gguf", model, **options)
+    return folder, model
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_a_gguf_file_becomes_the_model_it_was_made_from(tmp_path, family):
+    source, model = gguf_source(tmp_path, family)
+    output, provenance = convert(source)
+    converted = models.load_model(output)
+    assert torch.allclose(logits(converted), logits(model), atol=1e-5)
+    assert provenance["model_class"] == type(model).__name__
+    assert provenance["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert provenance["bos_token_id"] == {"tokenizer": 1, "config": 1}
+    assert "quantization_config" not in json.loads((output / "config.json").read_text())
+
+
+@pytest.mark.parametrize(("pre", "tokens"), [("smollm", ["a", "ĊĊ", "1", "5"]), ("gpt-2", ["a", "Ċ", "Ċ", "1", "5"])])
+def test_the_tokenizer_of_a_gguf_file_splits_as_its_kind_says(tmp_path, pre, tokens):
+    source, _ = gguf_source(tmp_path, "llama", pre=pre)
+    output, _ = convert(source)
+    tokenizer = models.load_tokenizer(output)
+    assert tokenizer.tokenize("a\n\n15") == tokens
+    assert tokenizer.decode(tokenizer("a\n\n15 ab.", add_special_tokens=False)["input_ids"]) == "a\n\n15 ab."
+
+
+def test_tensors_that_transformers_would_skip_are_an_error(tmp_path):
+    source, _ = gguf_source(tmp_path, "llama", extra=["rope_freqs.weight"])
+    with pytest.raises(UserError, match=r"no place for some tensors.*rope_freqs\.weight"):
+        convert(source)
+
+
+def test_a_file_that_is_no_gguf_and_two_of_them_are_refused(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "source.json").write_text("{}")
+    (tmp_path / "source" / "a.gguf").write_bytes(b"no GGUF file at all")
+    with pytest.raises(UserError, match=r"a\.gguf cannot be read as GGUF"):
+        convert(tmp_path / "source")
+    shutil.copy(tmp_path / "source" / "a.gguf", tmp_path / "source" / "b.gguf")
+    with pytest.raises(UserError, match="holds 2 GGUF files"):
+        convert(tmp_path / "source")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "config", "setting", "found"),
+    [
+        ({}, {}, "auto", (1, "bos of tokenizer and config")),
+        ({"bos_token": None}, {}, "auto", (1, "bos of config")),
+        ({}, {"bos_token_id": None}, "auto", (1, "bos of tokenizer")),
+        ({"bos_token": None}, {"bos_token_id": None}, "auto", (2, "eos of tokenizer, for there is no bos")),
+        (
+            {"bos_token": None, "eos_token": None},
+            {"bos_token_id": None, "eos_token_id": [7, 8]},
+            "auto",
+            (7, "eos of config, for there is no bos"),
+        ),
+        ({}, {"bos_token_id": 5}, 9, (9, "setting")),
+        ({}, {}, 0, (0, "setting")),
+    ],
+)
+def test_bos(checkpoint, tokenizer, config, setting, found):
+    edit(checkpoint / "tokenizer_config.json", **tokenizer)
+    edit(checkpoint / "config.json", **config)
+    assert models.bos_token(checkpoint, setting) == found
+    assert models.bos_token(checkpoint, setting, models.load_tokenizer(checkpoint)) == found
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "config", "setting", "message"),
+    [
+        ({}, {"bos_token_id": 5}, "auto", r"tokenizer's BOS is 1, the config's 5\. Set the model's `bos:`"),
+        (
+            {"bos_token": None, "eos_token": None},
+            {"bos_token_id": None, "eos_token_id": None},
+            "auto",
+            "neither BOS nor EOS. Set the model's `bos:`",
+        ),
+        ({}, {}, 96, "`bos: 96` is no token of the vocabulary of 96"),
+    ],
+)
+def test_bos_that_cannot_be_settled(checkpoint, tokenizer, config, setting, message):
+    edit(checkpoint / "tokenizer_config.json", **tokenizer)
+    edit(checkpoint / "config.json", **config)
+    with pytest.raises(UserError, match=message):
+        models.bos_token(checkpoint, setting)
