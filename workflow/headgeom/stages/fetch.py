@@ -136,6 +136,8 @@ def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
     """
     from huggingface_hub import HfApi, snapshot_download
 
+    for name in ("httpx", "httpx2"):  # a line a request
+        logging.getLogger(name).setLevel(logging.WARNING)
     repository, revision = source["repository"], source["revision"]
     token = os.environ.get("HF_TOKEN") or False
     repo_type = "model" if role == "model" else "dataset"
@@ -200,9 +202,10 @@ def _hub_advice(error: BaseException, source: dict[str, Any], repo_type: str) ->
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if isinstance(cause, errors.RevisionNotFoundError):
             return f"{repository} has no revision {revision}."
-        if isinstance(cause, errors.GatedRepoError) or status in (401, 403):
+        gated = isinstance(cause, errors.GatedRepoError) or "gated dataset" in str(cause)  # datasets drops the cause
+        if gated or status in (401, 403):
             return (
-                f"no access to {repository} (HTTP {status}). Accept its licence at {page} and set the environment "
+                f"no access to {repository}. Accept its licence at {page} and set the environment "
                 "variable HF_TOKEN to a token that may read it; if there is no such page, the name is wrong."
             )
         if isinstance(cause, errors.RepositoryNotFoundError):
