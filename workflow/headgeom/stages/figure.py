@@ -128,8 +128,10 @@ def own_kernel(folder: Path) -> Config:
         PYTHONPATH=os.pathsep.join(places),
         PYDEVD_DISABLE_FILE_VALIDATION="1",
     )
-    transport = "ipc" if len(str(folder)) < _LONGEST_SOCKET_FOLDER else "tcp"
-    return Config({"KernelManager": {"transport": transport}})
+    if len(str(folder)) >= _LONGEST_SOCKET_FOLDER:
+        return Config()
+    # Left alone, the sockets of all kernels would have one name in the working folder.
+    return Config({"KernelManager": {"transport": "ipc", "ip": str(folder / "kernel")}})
 
 
 def finish(draft: Path, stem: Path, title: str) -> None:
