@@ -100,6 +100,7 @@ def test_a_dump_that_is_cut_short_is_refused(tmp_path):
         ("H<sub>2</sub>O <small>is {{lang|de|Wasser}}</small><math>x^2</math>.", "H2O is Wasser."),
         ("{|\n|}, which is {{x}}, a table.", "which is, a table."),
         ("One line\nand the same paragraph.\n\nAnother.", "One line and the same paragraph.\n\nAnother."),
+        ("An ''unclosed {{x}} quote, '''here, stays readable.", "An unclosed quote, here, stays readable."),
         ("Fruit:\n* apple\n*# pear\n: indented\n; term\nEnd.", "Fruit:\n\nEnd."),
         ("Lead.\n== A ==\n=== B ===\nText.\n== C ==\n* item\n== See also ==\n{{x}}", "Lead.\n\nA\n\nB\n\nText."),
         ("== A ==\nOne.\n=== B ===\n* item\n== C ==\nTwo.", "A\n\nOne.\n\nC\n\nTwo."),
@@ -155,6 +156,11 @@ def test_rows_without_id_and_title(tmp_path, suffix):
     write_rows(tmp_path / f"texts{suffix}", pd.DataFrame({"text": ["One", "Two"]}))
     documents = list(corpora.read_rows(tmp_path / f"texts{suffix}", {"id": "id", "title": "title", "text": "text"}))
     assert documents == [("1", "", "One"), ("2", "", "Two")]
+
+
+def test_numbers_as_ids_stay_as_they_are(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 7, "text": "a"}\n\n{"text": "b"}\n{"id": 8, "text": "c"}\n')
+    assert [document.id for document in corpora.read_rows(tmp_path / "a.jsonl", {})] == ["7", "", "8"]
 
 
 @pytest.mark.parametrize(
