@@ -5,7 +5,7 @@ CORES ?= all
 PYTEST_ARGS ?=
 
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
-pip_install := $(in_venv) python -m pip install --quiet --disable-pip-version-check
+pip_install := $(in_venv) python -m pip install --quiet --use-pep517 --disable-pip-version-check
 
 .PHONY: help reproduce test test-conda lint lock clean-venv
 
@@ -20,7 +20,7 @@ reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.y
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
 
-test-conda: .venv/test.stamp ## every conda environment, made by Snakemake from a local channel (minutes, 3 GB in /tmp)
+test-conda: .venv/test.stamp ## every conda environment, made by Snakemake, and a run in them (minutes, 3 GB)
 	@$(in_venv) python -m pytest tests/conda
 
 lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter

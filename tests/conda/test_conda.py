@@ -5,8 +5,11 @@ conda and conda-forge are played by a stand-in and a local channel; pip and its 
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import conda_standin
 import local_channel
@@ -39,21 +42,29 @@ for role in {roles}:
 
 
 @pytest.fixture(scope="module")
-def environments(tmp_path_factory) -> dict[str, dict]:
-    """What a job finds in the environment of each role; all made by one call of Snakemake."""
-    folder = tmp_path_factory.mktemp("conda")
-    local_channel.write(folder / "channels" / "conda-forge")
-    path = conda_standin.install(folder / "root", folder / "channels")
+def snakemake(tmp_path_factory) -> Iterator[Callable[..., None]]:
+    """Runs Snakemake in a folder, with the stand-in as conda; environments are kept until the last call."""
+    base = tmp_path_factory.mktemp("conda")
+    local_channel.write(base / "channels" / "conda-forge")
+    path = conda_standin.install(base / "root", base / "channels")
+
+    def run(folder: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--use-conda", "--conda-prefix", base / "made"]
+        environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+        done = subprocess.run([*command, *options], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    yield run
+    shutil.rmtree(base)  # gigabytes, and pytest keeps temporary folders
+
+
+@pytest.fixture(scope="module")
+def environments(snakemake, tmp_path_factory) -> dict[str, dict]:
+    """What a job finds in the environment of each role."""
+    folder = tmp_path_factory.mktemp("probe")
     (folder / "probe.py").write_text(PROBE)
     (folder / "Snakefile").write_text(SNAKEFILE.format(root=lock.ROOT, roles=lock.ROLES))
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "2", "--use-conda", "--conda-prefix", folder / "made"],
-        cwd=folder,
-        env={**os.environ, "PATH": f"{path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    snakemake(folder)
     return {role: json.loads((folder / f"{role}.json").read_text()) for role in lock.ROLES}
 
 
@@ -75,3 +86,12 @@ def test_nothing_leaks_in(environments, role):
 
 def test_environments_are_different(environments):
     assert len({environment["prefix"] for environment in environments.values()}) == len(lock.ROLES)
+
+
+def test_micro_run(snakemake, tmp_path):
+    project = tmp_path / "project"
+    made = shutil.ignore_patterns(".*", "resources", "results", "figures")
+    shutil.copytree(lock.ROOT, project, ignore=made)
+    subprocess.run([sys.executable, "tests/makers.py", "resources/micro"], cwd=project, check=True)
+    snakemake(project, "--configfile", "config/micro.yaml")
+    assert list((project / "figures" / "micro").glob("*.pdf"))
