@@ -63,6 +63,11 @@ def tiny_corpus(path: Path, **options: int) -> Path:
     return path
 
 
+def make_micro(folder: Path) -> None:
+    """The sources of config/micro.yaml, which looks for them in resources/micro."""
+    tiny_checkpoint(folder / "model")
+    tiny_rows(folder / "words.jsonl")
+
+
 if __name__ == "__main__":
-    tiny_checkpoint(Path(sys.argv[1]) / "model")
-    tiny_rows(Path(sys.argv[1]) / "words.jsonl")
+    make_micro(Path(sys.argv[1]))
