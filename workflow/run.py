@@ -33,7 +33,7 @@ def configure_logging(path: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(path, mode="w"))
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", handlers=handlers, force=True)
-    for name in ("httpx", "matplotlib", "papermill", "fontTools"):
+    for name in ("httpx", "httpx2", "matplotlib", "papermill", "fontTools"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

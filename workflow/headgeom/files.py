@@ -1,7 +1,6 @@
 """Files that are either whole or absent, and their hashes."""
 
 import hashlib
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ def replacing(target: str | Path) -> Iterator[Path]:
         yield temporary
         if target.is_dir():
             shutil.rmtree(target)
-        os.replace(temporary, target)
+        temporary.replace(target)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)

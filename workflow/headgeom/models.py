@@ -1,10 +1,12 @@
 """Models: loading a checkpoint whole, the facts of its architecture, and the token that opens each window."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -29,6 +31,8 @@ def load_model(
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("`device: cuda` in the config, but torch sees no CUDA device; use a GPU node or `device: cpu`.")
+    if not sys.stderr.isatty():
+        transformers.utils.logging.disable_progress_bar()
     local = {"trust_remote_code": False, "local_files_only": True}
     try:
         config = AutoConfig.from_pretrained(checkpoint, **local)

@@ -26,7 +26,7 @@ def run(options) -> None:
     model = json.loads((options.checkpoint / "provenance.json").read_text())
     _check_length(settings, model)
     tokenizer = models.load_tokenizer(options.checkpoint)
-    bos, rule = models.bos_token(options.checkpoint, settings["bos"])
+    bos, rule = models.bos_token(options.checkpoint, settings["bos"], tokenizer)
     short = 0
 
     def tokenize(text: str) -> list[int]:
