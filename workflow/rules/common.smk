@@ -1,16 +1,77 @@
-# What every rule needs: how to call a stage, and the slice of the config that it depends on.
+# What the stages share: how they are called, the slices of the config that they depend on, and the names of files.
 import json
 import shlex
 import sys
 
 import closure
+import yaml
 from snakemake.settings.types import DeploymentMethod
 
-# Inside a conda environment `python` is the environment's; otherwise stages run in Snakemake's own.
-CONDA = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-STAGE = f"{'python' if CONDA else shlex.quote(sys.executable)} workflow/run.py"
+# Inside a conda environment `python` is the environment's; otherwise it is the one that runs Snakemake.
+if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
+    shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+
+PAIRS = [(model, corpus) for model in MODELS for corpus in CORPORA]
+TABLES = [
+    "models",
+    "corpora",
+    "separability",
+    "sink_effect",
+    "sink_geometry",
+    "sink_heads",
+    "depth",
+    "heads",
+    "taxonomy",
+    "stability",
+    "alignment",
+    "similarity",
+    "attention_profile",
+    "first_version",
+]
+
+with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
+    FIGURES = yaml.safe_load(stream)
 
 
 def settings(**values):
-    """A stage's settings as JSON; Snakemake re-runs the stage when they change."""
+    """A stage's settings as JSON; Snakemake runs the stage again when they change."""
     return json.dumps(values, sort_keys=True)
+
+
+def resource(entry, role):
+    """The settings that fetching a model or a corpus depends on."""
+    return settings(name=entry["name"], role=role, licence=entry["licence"], source=entry["source"])
+
+
+def local_source(entry):
+    """The path of a local source, so that a change of the file is seen; nothing for other kinds."""
+    return entry["source"].get("path", [])
+
+
+def shards(wildcards):
+    """The shards of a (model, corpus) pair."""
+    count = config["extraction"]["shards"]
+    return [
+        f"results/{RUN}/geometry/{wildcards.model}/{wildcards.corpus}/shard-{shard}-of-{count}.nc"
+        for shard in range(count)
+    ]
+
+
+def tables(names=TABLES):
+    """Paths of tables of this run."""
+    return [f"results/{RUN}/tables/{name}.csv" for name in names]
+
+
+def of_pairs(pattern):
+    """A path for each (model, corpus) pair, in the config's order."""
+    return [pattern.format(run=RUN, model=model, corpus=corpus) for model, corpus in PAIRS]
+
+
+def named(entries, *keys):
+    """What the tables say of models or corpora besides measurements."""
+    return [{key: entry[key] for key in keys} for entry in entries.values()]
+
+
+def figures():
+    """The run's figures."""
+    return [f"figures/{RUN}/{name}.pdf" for name in FIGURES]

@@ -1,15 +1,6 @@
 # Counts and geometry of every head, by shards of documents.
 
 
-def shards(wildcards):
-    """The shards of a (model, corpus) pair."""
-    count = config["extraction"]["shards"]
-    return [
-        f"results/{RUN}/geometry/{wildcards.model}/{wildcards.corpus}/shard-{shard}-of-{count}.nc"
-        for shard in range(count)
-    ]
-
-
 rule extract:
     input:
         checkpoint="resources/models/{model}/checkpoint",
@@ -43,5 +34,5 @@ rule extract:
     message:
         "Measuring the heads of {wildcards.model} on {wildcards.corpus}, shard {wildcards.shard} of {wildcards.shards}"
     shell:
-        "{STAGE} extract --settings {params.settings:q} --threads {threads} --checkpoint {input.checkpoint}"
+        "python workflow/run.py extract --settings {params.settings:q} --threads {threads} --checkpoint {input.checkpoint}"
         " --tokens {input.tokens} --output {output} --log {log}"

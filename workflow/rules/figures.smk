@@ -1,13 +1,4 @@
 # Every figure is a notebook that reads the run's tables: workflow/notebooks/inputs.yaml says which.
-import yaml
-
-with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
-    FIGURES = yaml.safe_load(stream)
-
-
-def figures():
-    """The run's figures."""
-    return [f"figures/{RUN}/{name}.pdf" for name in FIGURES]
 
 
 rule figure:
@@ -38,5 +29,5 @@ rule figure:
     message:
         "Drawing figure {wildcards.figure}"
     shell:
-        "{STAGE} figure --settings {params.settings:q} --notebook {input.notebook} --tables {params.tables}"
+        "python workflow/run.py figure --settings {params.settings:q} --notebook {input.notebook} --tables {params.tables}"
         " --output {output.pdf} --log {log}"

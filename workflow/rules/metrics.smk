@@ -23,4 +23,4 @@ rule metrics:
     message:
         "Aggregating the metrics of {wildcards.model} on {wildcards.corpus}"
     shell:
-        "{STAGE} metrics --settings {params.settings:q} --geometry {input} --output {output} --log {log}"
+        "python workflow/run.py metrics --settings {params.settings:q} --geometry {input} --output {output} --log {log}"

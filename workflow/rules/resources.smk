@@ -1,16 +1,6 @@
 # Models and corpora: fetched once, verified, converted once.
 
 
-def resource(entry, role):
-    """The settings that fetching a model or a corpus depends on."""
-    return settings(name=entry["name"], role=role, licence=entry["licence"], source=entry["source"])
-
-
-def local_source(entry):
-    """The path of a local source, so that a change of the file is seen; nothing for other kinds."""
-    return entry["source"].get("path", [])
-
-
 rule fetch_model:
     input:
         lambda wildcards: local_source(MODELS[wildcards.model]),
@@ -31,7 +21,7 @@ rule fetch_model:
     message:
         "Fetching model {wildcards.model}"
     shell:
-        "{STAGE} fetch --settings {params.settings:q} --output {output} --log {log}"
+        "python workflow/run.py fetch --settings {params.settings:q} --output {output} --log {log}"
 
 
 rule convert_model:
@@ -54,7 +44,7 @@ rule convert_model:
     message:
         "Converting model {wildcards.model}"
     shell:
-        "{STAGE} convert_model --settings {params.settings:q} --threads {threads} --source {input} --output {output}"
+        "python workflow/run.py convert_model --settings {params.settings:q} --threads {threads} --source {input} --output {output}"
         " --log {log}"
 
 
@@ -78,7 +68,7 @@ rule fetch_corpus:
     message:
         "Fetching corpus {wildcards.corpus}"
     shell:
-        "{STAGE} fetch --settings {params.settings:q} --output {output} --log {log}"
+        "python workflow/run.py fetch --settings {params.settings:q} --output {output} --log {log}"
 
 
 rule convert_corpus:
@@ -105,4 +95,4 @@ rule convert_corpus:
     message:
         "Converting corpus {wildcards.corpus}"
     shell:
-        "{STAGE} convert_corpus --settings {params.settings:q} --source {input} --output {output} --log {log}"
+        "python workflow/run.py convert_corpus --settings {params.settings:q} --source {input} --output {output} --log {log}"

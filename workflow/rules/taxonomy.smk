@@ -23,4 +23,4 @@ rule taxonomy:
     message:
         "Sorting the heads of {wildcards.model} on {wildcards.corpus} into regimes"
     shell:
-        "{STAGE} taxonomy --settings {params.settings:q} --geometry {input} --output {output} --log {log}"
+        "python workflow/run.py taxonomy --settings {params.settings:q} --geometry {input} --output {output} --log {log}"

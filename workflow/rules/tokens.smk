@@ -28,5 +28,5 @@ rule tokenize:
     message:
         "Cutting windows of {wildcards.corpus} for {wildcards.model}"
     shell:
-        "{STAGE} tokenize --settings {params.settings:q} --checkpoint {input.checkpoint} --documents {input.documents}"
+        "python workflow/run.py tokenize --settings {params.settings:q} --checkpoint {input.checkpoint} --documents {input.documents}"
         " --output {output} --log {log}"
