@@ -20,7 +20,7 @@ def stage_roles() -> dict[str, str]:
     roles = {}
     for path in sorted((WORKFLOW / "rules").glob("*.smk")):
         for rule in re.split(r"^rule ", path.read_text(), flags=re.MULTILINE)[1:]:
-            stage = re.search(r"{STAGE} (\w+)", rule)
+            stage = re.search(r"workflow/run\.py (\w+)", rule)
             if stage:
                 roles[stage[1]] = re.search(r"envs/(\w+)\.yaml", rule)[1]
     return roles

@@ -29,7 +29,7 @@ def test_a_bad_config_is_one_message_that_names_file_and_key(fresh, tmp_path, ch
     line = next(line for line in result.text.splitlines() if message in line)
     assert "config/changed.yaml" in line
     assert "Traceback" not in result.text
-    assert not (project.root / "results").exists()
+    assert not (project.root / "results/micro").exists()
 
 
 def test_two_entries_of_one_name_are_refused(fresh, tmp_path):
