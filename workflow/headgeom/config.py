@@ -39,7 +39,7 @@ def _explain(error: ValidationError) -> str:
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
     if error.validator == "additionalProperties":
         known = sorted(error.schema["properties"])
-        unknown = sorted(set(error.instance) - set(known))
+        unknown = sorted(set(error.instance) - set(known), key=str)
         where = f" in {key}" if key else ""
         return f"unknown key {', '.join(map(repr, unknown))}{where}; known keys: {', '.join(known)}"
     if error.validator == "required":
