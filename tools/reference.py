@@ -30,7 +30,7 @@ def result_table(folder: Path) -> str:
         f"F of top {SIZE} by attention": f.query("ranking == 'attention' and pool == 'all'"),
         f"F of {SIZE} random tokens": f.query("ranking == 'random' and pool == 'all'"),
         "F by attention, sink left out": f.query("ranking == 'attention' and pool == 'no_sink'"),
-        "the same ratio where the sink is selected": selected.rename(columns={"ratio": "mean"}),
+        "F without over F with the sink, where it is selected": selected.rename(columns={"ratio": "mean"}),
         "value norm, others over sink": geometry.query("quantity == 'norm_ratio'").set_index(KEY),
         "cosine of the sink with others": geometry.query("quantity == 'sink_alignment'").set_index(KEY),
     }

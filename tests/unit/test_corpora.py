@@ -215,3 +215,11 @@ def test_a_table_without_provenance_is_refused(tmp_path):
     pd.DataFrame({"id": ["1"]}).to_parquet(tmp_path / "other.parquet")
     with pytest.raises(UserError, match=r"other\.parquet has no provenance"):
         corpora.read_documents(tmp_path / "other.parquet")
+
+
+@pytest.mark.parametrize(("value", "kind"), [(["a", "b"], "list"), (5, "int"), ({"a": 1}, "dict"), (True, "bool")])
+def test_text_that_is_no_string_is_refused_with_its_row(tmp_path, value, kind):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("fine", None, value)))
+    with pytest.raises(UserError, match=f"row 3: 'text' is a {kind}, not a string"):
+        list(corpora.read_rows(path, {}))

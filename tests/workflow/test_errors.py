@@ -61,3 +61,21 @@ def test_what_only_a_stage_can_see_stops_the_run_before_extraction(fresh, tmp_pa
     assert f"Error in rule {rule}:" in result.text
     assert "Traceback" not in result.text
     assert not list(project.root.glob("results/micro/geometry/**/*.nc"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"run": "reference"}, "run: 'reference' is the name of the committed results"),
+        ({"run": "x\n"}, "run: 'x\\n' does not match"),
+        ({"windows.length": 24.0}, "windows.length: 24.0 is not of type 'integer'"),
+        ({"extraction.sizes": [1, 2.0]}, "extraction.sizes[1]: 2.0 is not of type 'integer'"),
+        ({"statistics.confidence": float("nan")}, "statistics.confidence: nan is not of type 'number'"),
+    ],
+)
+def test_values_that_only_look_right_are_refused(fresh, tmp_path, changes, message):
+    project = fresh.copy(tmp_path / "project")
+    result = project.snakemake("--dry-run", config=project.configured(changes), check=False)
+    assert result.code != 0
+    assert message in result.text
+    assert "Traceback" not in result.text

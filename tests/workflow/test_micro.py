@@ -123,3 +123,9 @@ def test_only_restricts_a_run(fresh):
     assert "smollm2-135m" in text
     assert "gemma-3-270m" not in text
     assert "wikipedia" not in text
+
+
+def test_a_file_that_changes_within_a_local_model_is_seen(project):
+    with open(project.root / "resources/micro/model/config.json", "a") as stream:
+        stream.write("\n")
+    assert {"fetch_model", "convert_model", "extract"} <= set(project.snakemake("--dry-run").jobs)

@@ -1,5 +1,6 @@
 """A run's config: validation against config/schema.yaml, defaults, and the checks that a schema cannot say."""
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,20 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
+from jsonschema.validators import extend
 
 from .errors import UserError
+
+# JSON Schema counts 24.0 as an integer and NaN as a number; neither is one of ours.
+_Validator = extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda checker, value: isinstance(value, int) and not isinstance(value, bool)
+    ).redefine(
+        "number",
+        lambda checker, value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+    ),
+)
 
 SCHEMA = Path(__file__).resolve().parents[2] / "config" / "schema.yaml"
 
@@ -19,7 +32,7 @@ def validated(config: dict[str, Any], origin: str) -> dict[str, Any]:
     ``origin`` names the config file(s) in messages. Raises UserError with the key, what was found and the fix.
     """
     schema = yaml.safe_load(SCHEMA.read_text())
-    error = best_match(Draft202012Validator(schema).iter_errors(config))
+    error = best_match(_Validator(schema).iter_errors(config))
     if error is not None:
         raise UserError(f"{origin}: {_explain(error)}")
     config = _with_defaults(config, schema, schema)
@@ -63,6 +76,8 @@ def _with_defaults(value: Any, schema: dict, root: dict) -> Any:
 
 
 def _check_names(config: dict[str, Any]) -> str | None:
+    if config["run"] == "reference":
+        return "run: 'reference' is the name of the committed results; choose another"
     for kind in ("models", "corpora"):
         counts = Counter(entry["name"] for entry in config[kind])
         twice = [name for name, count in counts.items() if count > 1]

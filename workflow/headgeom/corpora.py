@@ -126,10 +126,19 @@ def read_rows(path: Path, columns: dict[str, str]) -> Iterator[Document]:
         if name not in frame.columns and (field == "text" or name != field):
             known = ", ".join(map(str, frame.columns))
             raise UserError(f"{path} has no column {name!r}; it has: {known}. Set the corpus's `columns: {field}:`.")
+    _require_strings(frame[names["text"]], path)
     texts = _strings(frame[names["text"]])
     titles = _strings(frame[names["title"]]) if names["title"] in frame.columns else [""] * len(frame)
     ids = _strings(frame[names["id"]]) if names["id"] in frame.columns else map(str, range(1, len(frame) + 1))
     return map(Document, ids, titles, texts)
+
+
+def _require_strings(column: pd.Series, path: Path) -> None:
+    """Refuse texts of another type: a list's or a number's repr would be measured as if it were prose."""
+    for number, value in enumerate(column, start=1):
+        if not isinstance(value, str) and not (pd.api.types.is_scalar(value) and pd.isna(value)):
+            kind = type(value).__name__
+            raise UserError(f"{path}, row {number}: {column.name!r} is a {kind}, not a string; make it one text a row.")
 
 
 def _table(path: Path) -> pd.DataFrame:

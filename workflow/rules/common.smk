@@ -44,8 +44,11 @@ def resource(entry, role):
 
 
 def local_source(entry):
-    """The path of a local source, so that a change of the file is seen; nothing for other kinds."""
-    return entry["source"].get("path", [])
+    """The files of a local source, so that a change of any is seen; nothing for other kinds."""
+    path = entry["source"].get("path")
+    if path is not None and Path(path).is_dir():
+        return sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
+    return path or []
 
 
 def shards(wildcards):
