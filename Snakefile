@@ -6,6 +6,7 @@ sys.path.insert(0, f"{workflow.basedir}/workflow")
 from headgeom.config import validated
 from headgeom.errors import UserError
 
+import yaml
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -13,6 +14,11 @@ min_version("9.0")
 
 configfile: "config/config.yaml"
 
+
+# A run's results are told apart by its name alone, so a config of one's own may not inherit the default's.
+own = workflow.overwrite_configfiles
+if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}) for path in own):
+    raise WorkflowError(f"{', '.join(map(str, own))}: lacks the key 'run'; name the run, as in `run: mine`")
 
 try:
     config = validated(config, ", ".join(map(str, workflow.configfiles)))

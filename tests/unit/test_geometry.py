@@ -162,13 +162,17 @@ def test_attention_profiles(case):
                 weights[document, head, r, t - lag]
                 for r, t in enumerate(ROWS)
                 for lag in range(edge, end)
-                if t - lag >= 1
+                if t - lag >= 1 and view.visible[r, t - lag]
             ]
-            assert measured["attention_by_lag"][document, head, k] == pytest.approx(np.mean(inside), rel=1e-5, abs=1e-9)
+            expected = np.mean(inside) if inside else math.nan
+            found = measured["attention_by_lag"][document, head, k]
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-9, nan_ok=True)
         edges = [*SETTINGS.position_edges, LENGTH]
         for k, (start, end) in enumerate(itertools.pairwise(edges)):
-            expected = last[start:end].mean()
-            assert measured["attention_by_position"][document, head, k] == pytest.approx(expected, rel=1e-5, abs=1e-9)
+            inside = [last[j] for j in range(start, end) if view.visible[-1, j]]
+            expected = np.mean(inside) if inside else math.nan
+            found = measured["attention_by_position"][document, head, k]
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("length", [4, 5, 33, 34, 64, 256, 1024])
@@ -250,3 +254,10 @@ def test_certificates_against_the_slow_reference():
                             else:
                                 assert found[0][i] >= exact[0]
                                 assert 0 <= found[1][i] <= exact[1]
+
+
+def test_a_zero_sink_has_no_direction_and_no_ratio():
+    values = torch.tensor([[[0.0, 0], [1, 0], [1, 1]]])
+    norms = values.norm(dim=-1)
+    assert sink.norm_quantities(norms, True)["norm_ratio"].isnan().all()
+    assert all(x.isnan().all() for x in sink.sink_quantities(sink.unit(values, norms)).values())

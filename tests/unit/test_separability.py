@@ -181,3 +181,14 @@ def test_prefix_masks_are_the_first_of_each_order_among_the_remaining_sources_an
         for k, size in enumerate(sizes):
             assert set(sources[masks[repeat, k]].tolist()) == set(remaining[:size])
     assert (masks[:, :-1] <= masks[:, 1:]).all()
+
+
+def test_cosine_counts_of_tiny_weights_in_float32():
+    """Squares of such weights underflow."""
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        weights = 2.0 ** -np.sort(generator.integers(0, 100, size=12))
+        y = weights[:, None] * generator.normal(size=(12, 4)).astype(np.float32)
+        for size in (1, 4, 8):
+            found = counts(torch.from_numpy(y.astype(np.float32)), [size], "cosine")
+            assert tuple(x.item() for x in found) == oracle.counts(y, range(size), "cosine")[:3]

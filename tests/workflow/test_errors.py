@@ -79,3 +79,11 @@ def test_values_that_only_look_right_are_refused(fresh, tmp_path, changes, messa
     assert result.code != 0
     assert message in result.text
     assert "Traceback" not in result.text
+
+
+def test_a_config_of_ones_own_names_its_run(fresh, tmp_path):
+    """Else its results would go among those of the laptop run."""
+    project = fresh.copy(tmp_path / "project")
+    result = project.snakemake("--dry-run", config=project.configured({"run": None}), check=False)
+    assert result.code != 0
+    assert "config/changed.yaml: lacks the key 'run'" in result.text

@@ -164,13 +164,15 @@ def _roles(view: LayerView, head_norms: Tensor) -> dict[str, Tensor]:
 
 
 def _profiles(view: LayerView, settings: Settings) -> dict[str, Tensor]:
-    """Mean attention weight by distance from the query (sink left out, all rows) and by position (last row)."""
+    """Mean attention weight of visible sources, by distance from the query (sink left out, all rows) and by position
+    (last row); NaN for a bin without any."""
     positions = torch.arange(settings.length, device=view.rows.device)
     lag = view.rows[:, None] - positions
     bins = torch.bucketize(lag, torch.tensor(settings.lag_edges, device=lag.device), right=True) - 1
-    counted = (lag >= 0) & (positions > 0)
+    counted = view.visible & (positions > 0)
     one_hot = torch.nn.functional.one_hot(bins.clamp(min=0), len(settings.lag_edges)) * counted[..., None]
     by_lag = torch.einsum("bhrj,rjk->bhk", view.weights, one_hot.float()) / one_hot.sum((0, 1))
     edges = torch.tensor(settings.position_edges, device=positions.device)
     slots = torch.nn.functional.one_hot(torch.bucketize(positions, edges, right=True) - 1, len(edges)).float()
+    slots = slots * view.visible[-1].unsqueeze(-1)
     return {"attention_by_lag": by_lag, "attention_by_position": view.weights[:, :, -1] @ slots / slots.sum(0)}

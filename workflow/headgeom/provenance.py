@@ -31,17 +31,23 @@ def digest(value: Any) -> str:
 
 @cache
 def code_version() -> dict[str, Any]:
-    """Commit of the project and whether the working tree differs from it; commit None outside a checkout."""
+    """Commit of the project and whether its code differs from it; both None where git cannot tell."""
 
     def git(*arguments: str) -> str | None:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
 
+    unknown = {"commit": None, "modified": None}
     try:
-        commit = git("rev-parse", "HEAD")
-        return {"commit": commit, "modified": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        top, commit = git("rev-parse", "--show-toplevel"), git("rev-parse", "HEAD")
+        changes = git("status", "--porcelain", "--", "Snakefile", "workflow", "envs", "requirements.lock")
     except FileNotFoundError:
-        return {"commit": None, "modified": None}
+        return unknown
+    # Unpacked inside another repository, the project is not at its top.
+    if commit is None or changes is None or top is None or Path(top).resolve() != ROOT:
+        return unknown
+    return {"commit": commit, "modified": bool(changes)}
 
 
 def packages() -> dict[str, str]:

@@ -18,11 +18,13 @@ def closeness(contributions: Tensor, sums: Tensor, distance: str = "euclidean") 
     contributions: [..., sources, head_dim]; sums: [..., sets, head_dim], the sum over each set.
     Returns [..., sets, sources].
     """
-    products = sums @ contributions.transpose(-1, -2)
     if distance == "euclidean":
-        return 2 * products - contributions.square().sum(-1).unsqueeze(-2)
-    norms = contributions.norm(dim=-1).unsqueeze(-2)
-    return torch.where(norms > 0, products / norms, 0.0)
+        return 2 * sums @ contributions.transpose(-1, -2) - contributions.square().sum(-1).unsqueeze(-2)
+    # Scaled first: the squares of weights below 1e-19 are zero in float32, but their directions count.
+    largest = contributions.abs().amax(-1, keepdim=True)
+    units = contributions / torch.where(largest > 0, largest, 1.0)
+    units = units / torch.where(largest > 0, units.norm(dim=-1, keepdim=True), 1.0)
+    return sums @ units.transpose(-1, -2)
 
 
 def outer_counts(g: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,9 +20,10 @@ def norm_quantities(norms: Tensor, sink_visible: bool) -> dict[str, Tensor]:
     others = norms[..., 1:] if sink_visible else norms
     mean = others.mean(-1)
     sink = norms[..., 0] if sink_visible else torch.full_like(mean, torch.nan)
+    divisor = torch.where(sink > 0, sink, torch.nan)
     return {
         "sink_norm": sink,
-        "norm_ratio": _median(others) / sink,
+        "norm_ratio": _median(others) / divisor,
         "norm_variation": others.std(-1, correction=0) / mean,
         "norm_min": others.amin(-1),
         "norm_max": others.amax(-1),
@@ -31,12 +32,17 @@ def norm_quantities(norms: Tensor, sink_visible: bool) -> dict[str, Tensor]:
 
 
 def sink_quantities(units: Tensor) -> dict[str, Tensor]:
-    """Cosines of the sink with the other sources, each [...], from unit values [..., sources, head_dim]."""
+    """Cosines of the sink with the other sources, each [...], from unit values [..., sources, head_dim].
+
+    NaN where v_0 is zero.
+    """
     cosines = (units[..., 1:, :] @ units[..., :1, :].transpose(-1, -2)).squeeze(-1)
+    absent = (units[..., :1, :].square().sum(-1) == 0).expand_as(cosines)
+    cosines = torch.where(absent, torch.nan, cosines)
     low, high = _extremes(cosines, units[..., 1:, :])
     return {
         "sink_alignment": cosines.mean(-1),
-        "sink_negative_share": (cosines < 0).float().mean(-1),
+        "sink_negative_share": torch.where(absent, torch.nan, (cosines < 0).float()).mean(-1),
         "sink_cosine_min": low,
         "sink_cosine_max": high,
     }

@@ -8,8 +8,11 @@ import yaml
 from snakemake.settings.types import DeploymentMethod
 
 # Inside a conda environment `python` is the environment's; otherwise it is the one that runs Snakemake.
+# Packages of the user's own site or PYTHONPATH would come before the pinned ones.
+PREFIX = "set -euo pipefail; export PYTHONNOUSERSITE=1; unset PYTHONPATH; "
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
-    shell.prefix(f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+    PREFIX += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+shell.prefix(PREFIX)
 
 PAIRS = [(model, corpus) for model in MODELS for corpus in CORPORA]
 TABLES = [
@@ -47,7 +50,8 @@ def local_source(entry):
     """The files of a local source, so that a change of any is seen; nothing for other kinds."""
     path = entry["source"].get("path")
     if path is not None and Path(path).is_dir():
-        return sorted(str(file) for file in Path(path).rglob("*") if file.is_file())
+        files = (file for file in Path(path).rglob("*") if file.is_file())
+        return sorted(str(file) for file in files if not any(part[0] == "." for part in file.relative_to(path).parts))
     return path or []
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from .. import models, provenance, tables, windows
@@ -54,7 +55,8 @@ def run(options) -> None:
         too_short=short,
         read=len(cut) + short,
     )
-    tables.write_parquet(pd.DataFrame(vars(window) for window in cut), options.output, record)
+    frame = pd.DataFrame(vars(window) | {"tokens": np.array(window.tokens, dtype=np.int32)} for window in cut)
+    tables.write_parquet(frame, options.output, record)
     logger.info("%d windows of %d tokens, %d documents too short", len(cut), settings["length"], short)
 
 
