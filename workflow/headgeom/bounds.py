@@ -1,4 +1,4 @@
-"""Certificates of separability (spec, section 5; proofs in the replication paper's appendix).
+"""Certificates of separability (spec, section 5; the inequalities are proved there).
 
 Every certificate gives lower bounds L_i <= g_i of the selected and upper bounds U_j >= g_j of the other sources,
 where g is the closeness of ``separability``. Then
@@ -14,8 +14,13 @@ The certificates differ in what they may know, besides the attention weights a:
 
 ``constant_norm`` puts the means in the place of the intervals: a prediction, no certificate.
 
-Float32 can break an inequality that holds in real numbers, so L is lowered and U raised by ``slack``: a scalar
-product of d terms is off by at most about d 2^-24 times the product of the norms, and so is each cosine.
+Float32 can break an inequality that holds in real numbers, so L is lowered and U raised by an allowance that is no
+smaller than the largest possible error of both sides together: with N selected sources, vectors of d
+components and b the contribution norms,
+
+    (4 d + 2 N + 32) 2^-24 b_j (b_j + 2 sum_S b) + 2^-126
+
+where the last term is for products that underflow. This is the only tolerance: counts are compared exactly.
 """
 
 from dataclasses import dataclass
@@ -25,6 +30,9 @@ from torch import Tensor
 
 CERTIFICATES = ("interval", "per_token", "pairs", "selected")
 LEVELS = (*CERTIFICATES, "constant_norm")
+
+_UNDERFLOW = 2.0**-107
+"""Times any ``slack`` at least 2^-126, the smallest normal number of float32."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,8 @@ def closeness_bounds(
     upper = 2 * torch.where(sink, others * sink_high, others * high + sink_weight * sink_high) - square
     norm = torch.where(sink, norm_sink, known.norm_high)
     size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * norm_sink)
-    return weights * (lower - slack * size), weights * (upper + slack * size)
+    allowance = slack * (weights * size + _UNDERFLOW)
+    return weights * lower - allowance, weights * upper + allowance
 
 
 def certified_counts(lower: Tensor, upper: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
@@ -84,13 +93,13 @@ def selected_side_bounds(g: Tensor, sums: Tensor, norms: Tensor, slack: float) -
     """
     length = sums.norm(dim=-1, keepdim=True)
     b = norms.unsqueeze(-2)
-    size = b * (2 * length + b)
-    return g - slack * size, 2 * b * length - b.square() + slack * size
+    allowance = slack * (b * (2 * length + b) + _UNDERFLOW)
+    return g - allowance, 2 * b * length - b.square() + allowance
 
 
-def slack(head_dim: int) -> float:
-    """Relative rounding allowance for float32 scalar products of ``head_dim`` terms, on both sides."""
-    return 4 * head_dim * 2.0**-24
+def slack(head_dim: int, size: int) -> float:
+    """Relative rounding allowance in float32 for vectors of ``head_dim`` components and at most ``size`` selected."""
+    return (4 * head_dim + 2 * size + 32) * 2.0**-24
 
 
 def pair_interval(units: Tensor, sink: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:

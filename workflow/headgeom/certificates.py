@@ -24,7 +24,7 @@ def certify(
     [document, head]. Level ``pairs`` is -1 from document number ``pairs`` on.
     """
     selected = separability.prefix_sets(g.shape[-1], sizes, g.device)
-    slack = bounds.slack(values.shape[-1])
+    slack = bounds.slack(values.shape[-1], max(sizes))
     norms = values.norm(dim=-1)
     a, b, at_sink = weights.unsqueeze(-2), (weights * norms).unsqueeze(-2), is_sink.unsqueeze(-2)
     found = {
