@@ -47,6 +47,7 @@ include: "workflow/rules/tokens.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/taxonomy.smk"
+include: "workflow/rules/bounds.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 

@@ -8,6 +8,7 @@ import xarray as xr
 
 SIZES = (1, 2, 4, 8, 12)
 LENGTH, WINDOW, QUERIES = 16, 10, 5
+CERTIFICATES = ("interval", "per_token", "pairs", "selected", "selected_sink", "constant_norm")
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _COUNTS = ("document", "layer", "head", "distance", "ranking", "pool", "size")
 _HEADS = ("document", "layer", "head")
@@ -36,6 +37,7 @@ def geometry(
         "pool": ["all", "no_sink"],
         "size": np.array(sizes, dtype=np.int32),
         "regime": ["retriever", "mixer", "reset"],
+        "certificate": list(CERTIFICATES),
         "quantile": list(QUANTILES),
         "lag": np.array([lag for lag in 2 ** np.arange(20) if lag < length - 1], dtype=np.int32),
         "lag_bin": np.array([0, *(edge for edge in 2 ** np.arange(20) if edge < length)], dtype=np.int32),
@@ -46,6 +48,7 @@ def geometry(
     visible = np.where(sinkless[:, None], window, np.array([length, length - 1]))
     variables = _counts(random, shape, visible) | _values(random, shape, sinkless, visible)
     variables |= _votes(random, shape, sinkless)
+    variables |= _certified(np.random.default_rng(seed), variables, distances.index("euclidean"))
     record = {"stage": "extract", "sources": {"model": {"name": "m"}, "corpus": {"name": "c"}}}
     return xr.Dataset(variables, coordinates, {"length": length, "provenance": json.dumps(record)})
 
@@ -62,6 +65,9 @@ def _counts(random: np.random.Generator, shape: dict[str, int], visible: np.ndar
         drawn = random.integers(0, np.maximum(limit, 0) + 1)
         variables[name] = (_COUNTS, np.where(size < sources, drawn, -1).astype(float))
         variables[name][1][variables[name][1] < 0] = np.nan
+    # An outer false positive or a missed selected source is part of an inversion.
+    fp, tp, inv = (variables[name][1] for name in limits)
+    np.maximum.reduce([fp, size - tp, inv], out=inv)
     pooled = tuple(dim for dim in _COUNTS if dim != "ranking")
     for name in ("random_precision", "random_recall", "random_f"):
         drawn = random.random([shape[dim] for dim in pooled])
@@ -104,10 +110,22 @@ def _votes(random: np.random.Generator, shape: dict[str, int], sinkless: np.ndar
     return {"votes": (dims, votes), "role_contribution": (dims, contribution.astype(np.float32))}
 
 
+def _certified(random: np.random.Generator, variables: dict, euclidean: int) -> dict:
+    """Valid bounds of the counts; the costly certificate is there for the first two documents only."""
+    fp, tp = (variables[name][1][:, :, :, euclidean][:, :, :, None] for name in ("fp", "tp"))
+    shape = [len(CERTIFICATES) if axis == 3 else n for axis, n in enumerate(fp.shape)]
+    dims = (*_HEADS, "certificate", "ranking", "pool", "size")
+    above = fp + random.integers(0, 3, shape)
+    below = np.maximum(tp - random.integers(0, 3, shape), np.where(np.isnan(tp), np.nan, 0))
+    for bound in (above, below):
+        bound[2:, :, :, CERTIFICATES.index("pairs")] = np.nan
+    return {"certified_fp": (dims, above), "certified_tp": (dims, below)}
+
+
 def write_shards(data: xr.Dataset, folder: Path, number: int) -> list[Path]:
     """Write the documents as ``number`` NetCDF shards, integers with -1 for missing, as the extraction does."""
     folder.mkdir(parents=True, exist_ok=True)
-    integers = ("fp", "tp", "inv", "sources", "sink_rank", "votes")
+    integers = ("fp", "tp", "inv", "certified_fp", "certified_tp", "sources", "sink_rank", "votes")
     encoding = {name: {"dtype": "int32", "_FillValue": -1} for name in integers}
     paths = []
     for index, part in enumerate(np.array_split(np.arange(data.sizes["document"]), number)):

@@ -10,7 +10,9 @@ The certificates differ in what they may know, besides the attention weights a:
 - ``interval``: intervals of the value norms, of their cosines, and of their cosines with the sink (the paper's);
 - ``per_token``: every norm instead of the interval;
 - ``pairs``: also, cosine intervals over just the pairs that occur in L and in U;
-- ``selected``: the selected vectors, and of the others only norms: U_j = 2 b_j ||s|| - b_j^2 with b_j = ||y_j||.
+- ``selected``: the selected vectors, and of the others only norms: U_j = 2 b_j ||s|| - b_j^2 with b_j = ||y_j||;
+- ``selected_sink``: also, the largest cosine s+ of the sink with another source. Where the sink is selected, no other
+  v_j comes nearer to s than by the angle arccos(s+) less the angle of v_0 and s, so ||s|| shrinks by a cosine.
 
 ``constant_norm`` puts the means in the place of the intervals: a prediction, no certificate.
 
@@ -28,7 +30,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-CERTIFICATES = ("interval", "per_token", "pairs", "selected")
+CERTIFICATES = ("interval", "per_token", "pairs", "selected", "selected_sink")
 LEVELS = (*CERTIFICATES, "constant_norm")
 
 _UNDERFLOW = 2.0**-107
@@ -84,17 +86,40 @@ def certified_counts(lower: Tensor, upper: Tensor, selected: Tensor) -> tuple[Te
     return ((upper >= least) & ~selected).sum(-1), ((lower > largest) & selected).sum(-1)
 
 
-def selected_side_bounds(g: Tensor, sums: Tensor, norms: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """L and U, [..., sets, sources], of the ``selected`` certificate.
+def selected_side_bounds(
+    g: Tensor, sums: Tensor, norms: Tensor, slack: float, reach: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """L and U, [..., sets, sources], of the ``selected`` certificate; with ``reach`` that of ``selected_sink``.
 
     g: measured closeness [..., sets, sources], of which only that of selected sources is used; sums: [..., sets,
-    head_dim]; norms: contribution norms b [..., sources]. By Cauchy and Schwarz <y_j, s> <= b_j ||s||. Nothing
-    better can be said: y_j may point along s.
+    head_dim]; norms: contribution norms b [..., sources]; reach: of ``sink_reach``. By Cauchy and Schwarz
+    <y_j, s> <= b_j ||s||, and from norms alone nothing better can be said: y_j may point along s.
     """
     length = sums.norm(dim=-1, keepdim=True)
     b = norms.unsqueeze(-2)
     allowance = slack * (b * (2 * length + b) + _UNDERFLOW)
-    return g - allowance, 2 * b * length - b.square() + allowance
+    return g - allowance, 2 * b * (length if reach is None else length * reach) - b.square() + allowance
+
+
+def sink_reach(
+    g: Tensor, sums: Tensor, norms: Tensor, sink: Tensor, selected: Tensor, sink_high: Tensor, slack: float
+) -> Tensor:
+    """Upper bound of cos(v_j, s) of unselected j, [..., sets, 1]; 1 where the sink is not selected.
+
+    As in ``selected_side_bounds``; sink: [..., sources] bool; sink_high: s+, broadcasts against [..., sets, 1]. With
+    t the angle of v_0 and s, the angle of v_j and s is at least arccos(s+) - t. Rounding is met by a larger s+ and a
+    smaller cos t; both make the bound larger.
+    """
+    length = sums.norm(dim=-1, keepdim=True)
+    b = (norms * sink).sum(-1)[..., None, None]
+    closeness = (g * (selected & sink.unsqueeze(-2))).sum(-1, keepdim=True)
+    product = closeness + b.square() - slack * (b * (2 * length + b) + _UNDERFLOW)
+    scale = 2 * b * length
+    usable = (selected & sink.unsqueeze(-2)).any(-1, keepdim=True) & (scale > _UNDERFLOW)
+    toward = (product / torch.where(usable, scale, 1)).clamp(-1, 1)
+    high = (sink_high.nan_to_num(nan=1.0) + slack).clamp(-1, 1)
+    cosine = high * toward + ((1 - high) * (1 + high) * (1 - toward) * (1 + toward)).sqrt()
+    return torch.where(usable & (toward > high), cosine, 1)
 
 
 def slack(head_dim: int, size: int) -> float:

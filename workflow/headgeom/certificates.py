@@ -27,10 +27,12 @@ def certify(
     slack = bounds.slack(values.shape[-1], max(sizes))
     norms = values.norm(dim=-1)
     a, b, at_sink = weights.unsqueeze(-2), (weights * norms).unsqueeze(-2), is_sink.unsqueeze(-2)
+    reach = bounds.sink_reach(g, sums, b.squeeze(-2), is_sink, selected, _spread(known["sink_cosine_max"]), slack)
     found = {
         "interval": bounds.closeness_bounds(a, at_sink, selected, _interval(known), slack),
         "per_token": bounds.closeness_bounds(b, at_sink, selected, _unit_interval(known), slack),
         "selected": bounds.selected_side_bounds(g, sums, weights * norms, slack),
+        "selected_sink": bounds.selected_side_bounds(g, sums, weights * norms, slack, reach),
         "constant_norm": bounds.closeness_bounds(a, at_sink, selected, _means(known), 0.0),
     }
     counts = {level: bounds.certified_counts(lower, upper, selected) for level, (lower, upper) in found.items()}
