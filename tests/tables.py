@@ -11,6 +11,10 @@ MODELS = {"small-llama": ("Small-Llama", 30, 9), "tiny-gemma": ("Tiny-Gemma", 18
 CORPORA = {"wikipedia": "Wikipedia (stand-in for WikiText-103)", "news": "Lee newswire (stand-in for OpenWebText)"}
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 REGIMES = ("retriever", "mixer", "reset")
+CERTIFICATES = {
+    "measured": 1, "inversion": 0.7, "interval": 0.05, "per_token": 0.1, "pairs": 0.2, "selected": 0.5,
+    "selected_sink": 0.55, "constant_norm": 1.1,
+}  # fmt: skip
 SINK = ("norm_ratio", "norm_variation", "sink_alignment", "sink_negative_share", "sink_mass", "coherence_mean")
 
 
@@ -119,6 +123,33 @@ def similarity() -> Iterator[dict]:
         yield {"lag": lag} | bounded(0.4 * np.exp(-lag / 12) + 0.01 * np.cos(lag), 0.015)
 
 
+def bounds(sizes: tuple[int, ...]) -> Iterator[dict]:
+    for level, factor in CERTIFICATES.items():
+        for pool in ("all", "no_sink"):
+            for ranking in ("attention", "contribution"):
+                for n in sizes:
+                    keys = {"certificate": level, "ranking": ranking, "pool": pool, "size": n}
+                    mean = 1 if n == 1 else factor * 0.9 * n**-0.2
+                    documents = 4 if level == "pairs" else 32
+                    for metric in ("precision", "recall", "f"):
+                        yield keys | {"metric": metric} | bounded(mean) | {"documents": documents}
+                    if level == "measured":
+                        yield keys | {"metric": "margin_positive"} | bounded(mean / 4) | {"documents": documents}
+
+
+def tightness(layers: int, sizes: tuple[int, ...]) -> Iterator[dict]:
+    groups = [("all", "all"), *(("layer", layer) for layer in range(layers)), *(("regime", name) for name in REGIMES)]
+    groups += [("sink", "selected"), ("sink", "not selected")]
+    for level, factor in list(CERTIFICATES.items())[1:]:
+        for ranking in ("attention", "contribution"):
+            for pool in ("all", "no_sink"):
+                for n in sizes:
+                    for place, (by, group) in enumerate(groups):
+                        ratio = np.nan if (group, n) == ("selected", 1) else factor * (0.8 + 0.2 * np.cos(place))
+                        keys = {"certificate": level, "ranking": ranking, "pool": pool, "size": n}
+                        yield keys | {"by": by, "group": group} | bounded(ratio, 0.02, "ratio")
+
+
 def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[str, ...], seed: int) -> dict:
     heads = heads_of(*shape, np.random.default_rng(seed))
     spread = {"norm_ratio": 0.3}
@@ -135,6 +166,8 @@ def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[s
         "similarity": similarity(),
         "attention_profile": profile(),
         "first_version": first_version(sizes),
+        "bounds": bounds(sizes),
+        "tightness": tightness(shape[0], sizes),
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 import synthetic
 from headgeom import table_files
 from headgeom.errors import UserError
-from headgeom.stages import metrics, tables, taxonomy
+from headgeom.stages import bounds, metrics, tables, taxonomy
 from headgeom.tables import write_parquet
 
 MODELS, CORPORA = ("big", "NA"), ("news", "007")  # names that a CSV reader could take for something else
@@ -56,7 +56,7 @@ def write_tokens(path, model, corpus):
 def options(tmp_path_factory):
     """The parts of two models on two corpora, and the stage's options."""
     folder = tmp_path_factory.mktemp("run")
-    paths = {"metrics": [], "taxonomy": [], "models": [], "tokens": []}
+    paths = {"metrics": [], "taxonomy": [], "bounds": [], "models": [], "tokens": []}
     for number, (model, corpus) in enumerate((m, c) for m in MODELS for c in CORPORA):
         data = synthetic.geometry(distances=("euclidean",), seed=number)
         shards = synthetic.write_shards(data, folder / "geometry" / model / corpus, 1)
@@ -64,6 +64,9 @@ def options(tmp_path_factory):
         for stage, name in ((metrics, "metrics"), (taxonomy, "taxonomy")):
             paths[name].append(folder / name / model / corpus)
             stage.run(argparse.Namespace(settings=settings, geometry=shards, output=paths[name][-1]))
+        paths["bounds"].append(folder / "bounds" / model / corpus)
+        regimes = {"taxonomy": paths["taxonomy"][-1], "output": paths["bounds"][-1]}
+        bounds.run(argparse.Namespace(settings=settings, geometry=shards, **regimes))
         paths["tokens"].append(folder / "tokens" / model / f"{corpus}.parquet")
         write_tokens(paths["tokens"][-1], model, corpus)
     for model in MODELS:
@@ -82,7 +85,7 @@ def output(options):
 def test_each_row_of_each_part_stands_in_the_run_table_as_it_was(options, output):
     for name, parts in tables.PARTS.items():
         lines = (output / f"{name}.csv").read_text().splitlines()
-        folders = {"metrics": options.metrics, "taxonomy": options.taxonomy}
+        folders = {kind: getattr(options, kind) for kind in ("metrics", "taxonomy", "bounds")}
         texts = [(folder / f"{file}.csv").read_text().splitlines() for kind, file in parts for folder in folders[kind]]
         assert lines[0] == texts[0][0]
         expected = [line for text in texts for line in text[1:]]
@@ -92,7 +95,7 @@ def test_each_row_of_each_part_stands_in_the_run_table_as_it_was(options, output
 
 def test_a_rerun_gives_the_same_bytes(options, output):
     before = {path.name: path.read_bytes() for path in output.iterdir()}
-    assert len(before) == 14 * 2 + 7
+    assert len(before) == 19 * 2 + 9
     tables.run(options)
     assert {path.name: path.read_bytes() for path in output.iterdir()} == before
 

@@ -1,4 +1,4 @@
-"""Certificates of separability (spec, section 5; the inequalities are proved there).
+"""Certificates of separability (spec, section 5; proofs in paper/bounds.typ).
 
 Every certificate gives lower bounds L_i <= g_i of the selected and upper bounds U_j >= g_j of the other sources,
 where g is the closeness of ``separability``. Then

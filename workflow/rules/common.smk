@@ -30,6 +30,11 @@ TABLES = [
     "similarity",
     "attention_profile",
     "first_version",
+    "bounds",
+    "tightness",
+    "prediction",
+    "violations",
+    "certificates",
 ]
 
 with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:

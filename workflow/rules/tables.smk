@@ -5,6 +5,7 @@ rule tables:
     input:
         metrics=of_pairs("results/{run}/metrics/{model}/{corpus}"),
         taxonomy=of_pairs("results/{run}/taxonomy/{model}/{corpus}"),
+        bounds=of_pairs("results/{run}/bounds/{model}/{corpus}"),
         tokens=of_pairs("results/{run}/tokens/{model}/{corpus}.parquet"),
         checkpoints=[f"resources/models/{model}/checkpoint" for model in MODELS],
     output:
@@ -30,4 +31,4 @@ rule tables:
         "Joining the tables of run {RUN}"
     shell:
         "python workflow/run.py tables --settings {params.settings:q} --metrics {input.metrics} --taxonomy {input.taxonomy}"
-        " --tokens {input.tokens} --models {params.models} --output {params.output} --log {log}"
+        " --bounds {input.bounds} --tokens {input.tokens} --models {params.models} --output {params.output} --log {log}"

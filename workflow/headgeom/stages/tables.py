@@ -15,7 +15,7 @@ from ..files import sha256
 from ..table_files import wide, with_interval, write_table
 from ..taxonomy import agreement
 
-# Each table: the folder (metrics or taxonomy) and the file of its parts.
+# Each table: the folder (metrics, taxonomy or bounds) and the file of its parts.
 PARTS = {
     "separability": [("metrics", "separability")],
     "sink_effect": [("metrics", "sink_effect")],
@@ -29,6 +29,11 @@ PARTS = {
     "similarity": [("metrics", "similarity")],
     "attention_profile": [("metrics", "attention_profile")],
     "first_version": [("metrics", "first_version")],
+    "bounds": [("bounds", "bounds")],
+    "tightness": [("bounds", "tightness")],
+    "prediction": [("bounds", "prediction")],
+    "violations": [("bounds", "violations")],
+    "certificates": [("bounds", "certificates")],
 }
 COUNTS = ("layers", "heads", "key_value_heads", "head_dim", "sliding_window", "sliding_layers", "parameters")
 _TYPES = {"size": "Int64"} | dict.fromkeys(("model", "corpus", "first", "second"), "str")
@@ -42,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("--metrics", type=Path, nargs="+", required=True, metavar="DIR", help="of each pair")
     parser.add_argument("--taxonomy", type=Path, nargs="+", required=True, metavar="DIR", help="of each pair")
+    parser.add_argument("--bounds", type=Path, nargs="+", required=True, metavar="DIR", help="of each pair")
     parser.add_argument("--models", type=Path, nargs="+", required=True, metavar="JSON", help="their provenance")
     parser.add_argument("--tokens", type=Path, nargs="+", required=True, metavar="PARQUET", help="of each pair")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the tables")
@@ -50,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write each table as CSV and JSON, and the small ones as Markdown."""
     settings = options.settings
-    folders = {"metrics": options.metrics, "taxonomy": options.taxonomy}
+    folders = {"metrics": options.metrics, "taxonomy": options.taxonomy, "bounds": options.bounds}
     for name, parts in PARTS.items():
         paths = [folder / f"{file}.csv" for kind, file in parts for folder in folders[kind]]
         frame = pd.concat([read(path) for path in paths], ignore_index=True)
@@ -100,7 +106,7 @@ def readable(name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
             return wide(with_interval(frame), "quantity", "mean")
         case "taxonomy":
             return with_interval(frame, "share")
-        case "stability":
+        case "stability" | "violations" | "certificates":
             return frame
     return None
 
