@@ -65,6 +65,7 @@ def test_every_table_has_its_columns(tables):
         "similarity": "lag mean low high",
         "attention_profile": "axis start end mean low high",
         "first_version": "quantity size value low high",
+        "contrasts": "quantity size value low high",
     }
     assert {name: " ".join(frame.columns) for name, frame in tables.items()} == columns
 

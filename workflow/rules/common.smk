@@ -30,6 +30,7 @@ TABLES = [
     "similarity",
     "attention_profile",
     "first_version",
+    "contrasts",
     "bounds",
     "tightness",
     "prediction",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .. import first_version, provenance, statistics
+from .. import contrasts, first_version, provenance, statistics
 from ..files import sha256
 from ..measurements import RATES, read_shards, reference_distance
 from ..statistics import Bootstrap, document_means
@@ -59,7 +59,17 @@ def tables(data: xr.Dataset, bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
         "similarity": bootstrap.table(document_means(data["similarity"])),
         "attention_profile": attention_profile(data, bootstrap),
         "first_version": first_version_claims(data, recall, bootstrap),
+        "contrasts": contrasts_of(data, f, bootstrap),
     }
+
+
+def contrasts_of(data: xr.Dataset, f: xr.DataArray, bootstrap: Bootstrap) -> pd.DataFrame:
+    """What attention gains over chance, and the phases of attention by position."""
+    place = {"pool": "all", "distance": reference_distance(data), "drop": True}
+    attention, random = f.sel(ranking="attention", **place), data["random_f"].sel(**place)
+    length = data.attrs["length"]
+    rows = contrasts.advantage(attention, random, length, bootstrap)
+    return contrasts.frame(rows + contrasts.phases(data["attention_by_position"], length, bootstrap))
 
 
 def separability(data: xr.Dataset, rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> pd.DataFrame:
@@ -156,7 +166,8 @@ def decay_rows(similarity: xr.DataArray, bootstrap: Bootstrap) -> list[dict[str,
         logger.warning("no exponential decay fits the mean similarity by lag: %s", profile[0])
     elif lost := int(np.isnan(fits[1]).sum()):
         logger.warning("no exponential decay fits %d of %d bootstrap replicates", lost, len(profiles))
-    quantities = zip(("decay_amplitude", "decay_length", "decay_mae"), fit, fits, strict=True)
+    fit, fits = ([*found, found[2] / found[0]] for found in (fit, fits))
+    quantities = zip(("decay_amplitude", "decay_length", "decay_mae", "decay_error"), fit, fits, strict=True)
     rows = [_row(name, pd.NA, bootstrap.estimate(value[0], spread)) for name, value, spread in quantities]
     smallest = (np.fmin.reduce(values, axis=-1) for values in (profile, profiles))
     value, spread = smallest

@@ -29,6 +29,7 @@ PARTS = {
     "similarity": [("metrics", "similarity")],
     "attention_profile": [("metrics", "attention_profile")],
     "first_version": [("metrics", "first_version")],
+    "contrasts": [("metrics", "contrasts"), ("taxonomy", "contrasts")],
     "bounds": [("bounds", "bounds")],
     "tightness": [("bounds", "tightness")],
     "prediction": [("bounds", "prediction")],

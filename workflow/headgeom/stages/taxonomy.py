@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .. import provenance
+from .. import contrasts, provenance
 from .. import taxonomy as rules
 from ..files import sha256
 from ..measurements import read_shards
@@ -54,6 +54,9 @@ def tables(data: xr.Dataset, bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
         "alignment": alignment(data, regimes, bootstrap),
         "depth_regimes": depth_regimes(data["layer"].values, regimes, resampled, bootstrap),
         "stability": stability(votes, regimes, alternative),
+        "contrasts": contrasts.frame(
+            contrasts.dominance(regimes, resampled, bootstrap) + contrasts.alignment(data, regimes, bootstrap)
+        ),
     }
 
 

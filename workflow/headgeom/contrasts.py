@@ -1,0 +1,86 @@
+"""Paired differences and derived quantities that the paper's claims are about (spec, section 8).
+
+Each is computed within every bootstrap replicate, so its interval is that of the difference itself, not of two numbers
+that were measured on the same documents. Rows are (quantity, size, value, low, high); some have no size.
+
+- ``advantage``: mean F of the ranking by attention less that of random sets, pool ``all``, at each N >= 2;
+- ``advantage_peak``: the N >= 2 with the largest advantage; ``peak_share``: the same over the window's length;
+- ``plateau``, ``recency``: mean attention at the first and at the last eighth of the positions (source 0 left out)
+  over that at the middle half;
+- ``dominance_<regime>``: share of heads in the regime less the largest share of another one;
+- ``mixer_sink``: mean cos(z, v_0) of Mixer heads less that of Retriever heads; ``retriever_current``: mean cos(z, v_t)
+  of Retriever heads less that of Mixer heads.
+"""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from . import statistics
+from .statistics import Bootstrap, document_means
+from .taxonomy import REGIMES
+
+COLUMNS = ["quantity", "size", "value", "low", "high"]
+
+
+def frame(rows: list[tuple]) -> pd.DataFrame:
+    """Rows of (quantity, size or None, estimate) as a table."""
+    flat = [(name, size, *map(float, estimate)) for name, size, estimate in rows]
+    return pd.DataFrame(flat, columns=COLUMNS).astype({"size": "Int64"})
+
+
+def advantage(attention: xr.DataArray, random: xr.DataArray, length: int, bootstrap: Bootstrap) -> list[tuple]:
+    """F by attention and of random sets, both [document, layer, head, size]; length of the window."""
+    sizes = [int(size) for size in attention["size"].values if size >= 2]
+    if not sizes:
+        return []
+    means = [document_means(f.sel(size=sizes)).transpose("document", "size").values for f in (attention, random)]
+    rows = [
+        ("advantage", size, bootstrap.mean(values)) for size, values in zip(sizes, (means[0] - means[1]).T, strict=True)
+    ]
+    peaks = []
+    for counts in (bootstrap.every, bootstrap.counts):
+        differences = statistics.weighted_means(counts, means[0] - means[1])
+        peaks.append(np.array(sizes)[np.nan_to_num(differences, nan=-np.inf).argmax(-1)].astype(float))
+    rows.append(("advantage_peak", None, bootstrap.estimate(peaks[0][0], peaks[1])))
+    rows.append(("peak_share", None, bootstrap.estimate(peaks[0][0] / length, peaks[1] / length)))
+    return rows
+
+
+def phases(profile: xr.DataArray, length: int, bootstrap: Bootstrap) -> list[tuple]:
+    """Mean attention by position, [document, layer, head, position_bin], in bins of equal width after source 0."""
+    profile = document_means(profile).transpose("document", "position_bin")
+    depth = profile["position_bin"].values / length
+    middle = profile.values[:, (depth >= 0.25) & (depth < 0.75)].mean(1)
+    parts = {"plateau": (depth > 0) & (depth < 0.125), "recency": depth >= 0.875}
+    return [
+        (name, None, bootstrap.ratio(profile.values[:, part].mean(1), middle))
+        for name, part in parts.items()
+        if part.any()
+    ]
+
+
+def dominance(regimes: np.ndarray, resampled: np.ndarray, bootstrap: Bootstrap) -> list[tuple]:
+    """regimes: [layers, heads] indices; resampled: the same of each replicate, [replicates, layers, heads]."""
+    rows = []
+    shares, replicated = (
+        np.stack([(r == i).mean((-2, -1)) for i in range(len(REGIMES))], -1) for r in (regimes, resampled)
+    )
+    for index, name in enumerate(REGIMES):
+        margin, margins = (s[..., index] - np.delete(s, index, -1).max(-1) for s in (shares, replicated))
+        rows.append((f"dominance_{name}", None, bootstrap.estimate(margin, margins)))
+    return rows
+
+
+def alignment(data: xr.Dataset, regimes: np.ndarray, bootstrap: Bootstrap) -> list[tuple]:
+    """Contrasts of Mixers and Retrievers, from the cosines of ``data`` and the regimes [layers, heads]."""
+    labels = xr.DataArray(regimes, dims=("layer", "head"))
+    pairs = {
+        "mixer_sink": ("output_sink_cosine", "mixer", "retriever"),
+        "retriever_current": ("output_current_cosine", "retriever", "mixer"),
+    }
+    rows = []
+    for name, (variable, first, second) in pairs.items():
+        means = [document_means(data[variable].where(labels == REGIMES.index(regime))) for regime in (first, second)]
+        rows.append((name, None, bootstrap.mean((means[0] - means[1]).values)))
+    return rows
