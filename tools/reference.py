@@ -11,18 +11,28 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLES = ("models", "corpora", "separability", "sink_effect", "sink_geometry", "taxonomy", "stability", "alignment")
-FIGURES = ("separability", "sink_effect", "taxonomy_map")
-MARKERS = ("<!-- results: made by tools/reference.py -->", "<!-- end of results -->")
+TABLES = (
+    "models",
+    "corpora",
+    "separability",
+    "sink_effect",
+    "sink_geometry",
+    "taxonomy",
+    "stability",
+    "alignment",
+    "certificates",
+)
+FIGURES = ("separability", "sink_effect", "taxonomy_map", "bounds")
+MARKERS = ("<!-- {}: made by tools/reference.py -->", "<!-- end of {} -->")
 KEY = ["model", "corpus"]
+NAMED = {"models": "model", "corpora": "corpus"}
 SIZE = 8
 
 
 def result_table(folder: Path) -> str:
     """The README's table, a row a model and corpus, in Markdown."""
-    separability, effect, geometry, taxonomy, models, corpora = (
-        pd.read_csv(folder / f"{name}.csv")
-        for name in ("separability", "sink_effect", "sink_geometry", "taxonomy", "models", "corpora")
+    separability, effect, geometry, taxonomy = (
+        pd.read_csv(folder / f"{name}.csv") for name in ("separability", "sink_effect", "sink_geometry", "taxonomy")
     )
     f = separability.query("metric == 'f' and size == @SIZE and distance == 'euclidean'").set_index(KEY)
     selected = effect.query("ranking == 'attention' and operations == 'sink_selected' and size == @SIZE").set_index(KEY)
@@ -35,16 +45,41 @@ def result_table(folder: Path) -> str:
         "cosine of the sink with others": geometry.query("quantity == 'sink_alignment'").set_index(KEY),
     }
     shares = {name: group.set_index(KEY)["share"] for name, group in taxonomy.groupby("regime", sort=False)}
-    titles = [
-        dict(zip(frame[name], frame["title"], strict=True)) for name, frame in zip(KEY, (models, corpora), strict=True)
-    ]
     header = ["model, corpus", *columns, "Retriever / Mixer / Reset"]
     lines = [header, ["---"] * len(header)]
     for pair in geometry[KEY].drop_duplicates().itertuples(index=False):
         cells = [_interval(frame.loc[tuple(pair)]) for frame in columns.values()]
         regimes = " / ".join(f"{share[tuple(pair)]:.0%}" for share in shares.values())
-        names = (title[name].split(" (")[0] for title, name in zip(titles, pair, strict=True))
-        lines.append([", ".join(names), *cells, regimes])
+        lines.append([titled(folder)[tuple(pair)], *cells, regimes])
+    return _markdown(lines)
+
+
+def certificate_table(folder: Path) -> str:
+    """What the certificates guarantee, a row a model and corpus, in Markdown."""
+    columns = {"inversion": "inversions", "interval": "the paper's interval certificate", "selected": "selected-side"}
+    frame = pd.read_csv(folder / "certificates.csv")
+    header = ["model, corpus", "records", "violations", "N", "F measured", *columns.values()]
+    lines = [header, ["---"] * len(header)]
+    for row in frame.itertuples(index=False):
+        tightness = (f"{getattr(row, name):.0%}" for name in columns)
+        name = titled(folder)[row.model, row.corpus]
+        lines.append(
+            [name, f"{row.records:,}", str(row.violations), str(row.size), f"{row.measured_f:.2f}", *tightness]
+        )
+    return _markdown(lines)
+
+
+def titled(folder: Path) -> dict[tuple[str, str], str]:
+    """Title of each (model, corpus), without what stands in parentheses."""
+    titles = [pd.read_csv(folder / f"{name}.csv").set_index(column)["title"] for name, column in NAMED.items()]
+    return {
+        (model, corpus): f"{first}, {second.split(' (')[0]}"
+        for model, first in titles[0].items()
+        for corpus, second in titles[1].items()
+    }
+
+
+def _markdown(lines: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -52,33 +87,47 @@ def _interval(row: pd.Series) -> str:
     return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
-def readme_with(table: str) -> str:
-    """README.md with ``table`` between the markers."""
-    before, _, rest = (ROOT / "README.md").read_text().partition(MARKERS[0])
-    _, _, after = rest.partition(MARKERS[1])
-    return f"{before}{MARKERS[0]}\n\n{table}\n{MARKERS[1]}{after}"
+def readme_with(tables: dict[str, str]) -> str:
+    """README.md with each table between its markers."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, table in tables.items():
+        opening, closing = (marker.format(name) for marker in MARKERS)
+        before, found, rest = text.partition(opening)
+        _, also_found, after = rest.partition(closing)
+        if not (found and also_found):
+            raise SystemExit(f"README.md: the markers {opening} and {closing} are missing")
+        text = f"{before}{opening}\n\n{table}\n{closing}{after}"
+    return text
+
+
+def expected_readme() -> str:
+    """README.md as results/reference would have it."""
+    folder = ROOT / "results" / "reference"
+    return readme_with({"results": result_table(folder), "certificates": certificate_table(folder)})
 
 
 def copy() -> None:
     """Take over the laptop run's tables and figures."""
-    for kind, names, suffix in (("results", TABLES, "csv"), ("figures", FIGURES, "png")):
-        source = ROOT / kind / "laptop" / ("tables" if kind == "results" else "")
+    kinds = (("results", "results/laptop/tables", TABLES, "csv"), ("figures", "figures/laptop", FIGURES, "png"))
+    sources = [ROOT / place / f"{name}.{suffix}" for _, place, names, suffix in kinds for name in names]
+    absent = [str(path.relative_to(ROOT)) for path in sources if not path.is_file()]
+    if absent:
+        raise SystemExit(f"run the laptop config first, with `make reproduce`: {', '.join(absent)} missing")
+    for kind, place, names, suffix in kinds:
         target = ROOT / kind / "reference"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         for name in names:
-            shutil.copyfile(source / f"{name}.{suffix}", target / f"{name}.{suffix}")
+            shutil.copyfile(ROOT / place / f"{name}.{suffix}", target / f"{name}.{suffix}")
 
 
 def main(arguments: list[str]) -> int:
     """Copy and rewrite, or check."""
-    check = arguments == ["--check"]
-    if not check:
-        copy()
-    expected = readme_with(result_table(ROOT / "results" / "reference"))
-    if check:
-        return int(expected != (ROOT / "README.md").read_text())
-    (ROOT / "README.md").write_text(expected)
+    readme = ROOT / "README.md"
+    if arguments == ["--check"]:
+        return int(expected_readme() != readme.read_text(encoding="utf-8"))
+    copy()
+    readme.write_text(expected_readme(), encoding="utf-8")
     return 0
 
 
