@@ -50,9 +50,11 @@ include: "workflow/rules/taxonomy.smk"
 include: "workflow/rules/bounds.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"
 
 
 rule all:
     input:
         tables(),
         figures(),
+        f"results/{RUN}/claims.json",

@@ -14,6 +14,9 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     PREFIX += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 shell.prefix(PREFIX)
 
+# As a user would name it in a command.
+CONFIG = str(workflow.configfiles[-1])
+
 PAIRS = [(model, corpus) for model in MODELS for corpus in CORPORA]
 TABLES = [
     "models",
@@ -83,6 +86,14 @@ def of_pairs(pattern):
 def named(entries, *keys):
     """What the tables say of models or corpora besides measurements."""
     return [{key: entry[key] for key in keys} for entry in entries.values()]
+
+
+def repositories():
+    """Of each model the hub repository that it comes from, or None: the paper's models are told by it."""
+    return [
+        {"name": name, "title": model.get("title", name), "repository": model["source"].get("repository")}
+        for name, model in MODELS.items()
+    ]
 
 
 def figures():

@@ -1,0 +1,28 @@
+# What became of the paper's claims: verdicts from the run's tables alone.
+
+
+rule claims:
+    input:
+        ledger="config/claims.yaml",
+        tables=tables(),
+    output:
+        json=f"results/{RUN}/claims.json",
+        markdown=f"results/{RUN}/claims.md",
+    log:
+        f"results/{RUN}/logs/claims.log",
+    benchmark:
+        f"results/{RUN}/benchmarks/claims.tsv"
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        settings=settings(run=RUN, config=CONFIG, models=repositories()),
+        code=closure.stage("claims"),
+        tables=f"results/{RUN}/tables",
+    message:
+        "Holding run {RUN} against the paper's claims"
+    shell:
+        "python workflow/run.py claims --settings {params.settings:q} --claims {input.ledger} --tables {params.tables}"
+        " --output {output.json} --log {log}"
