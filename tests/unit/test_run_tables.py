@@ -95,7 +95,7 @@ def test_each_row_of_each_part_stands_in_the_run_table_as_it_was(options, output
 
 def test_a_rerun_gives_the_same_bytes(options, output):
     before = {path.name: path.read_bytes() for path in output.iterdir()}
-    assert len(before) == 20 * 2 + 9
+    assert len(before) == 21 * 2 + 10
     tables.run(options)
     assert {path.name: path.read_bytes() for path in output.iterdir()} == before
 

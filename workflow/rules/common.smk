@@ -14,6 +14,8 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     PREFIX += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 shell.prefix(PREFIX)
 
+PAPER_PARTS = ["results.typ", "bounds.typ", "references.bib", "decisions.yaml"]
+
 # As a user would name it in a command.
 CONFIG = str(workflow.configfiles[-1])
 
@@ -39,6 +41,7 @@ TABLES = [
     "prediction",
     "violations",
     "certificates",
+    "interpretation",
 ]
 
 with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
@@ -99,3 +102,17 @@ def repositories():
 def figures():
     """The run's figures."""
     return [f"figures/{RUN}/{name}.pdf" for name in FIGURES]
+
+
+def paper_settings():
+    """What the paper says of the run besides its results."""
+    with open(f"{workflow.basedir}/config/claims.yaml") as stream:
+        named = yaml.safe_load(stream)["models"]
+    return settings(
+        run=RUN,
+        **{key: config["windows"][key] for key in ("length", "documents")},
+        **{key: config["extraction"][key] for key in ("sizes", "repeats", "queries")},
+        **config["statistics"],
+        paper_models=[model["name"] for model in repositories() if model["repository"] in named],
+        all_paper_models=list(named.values()),
+    )

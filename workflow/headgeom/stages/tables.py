@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from .. import provenance, tables
+from .. import interpretation, provenance, tables
 from ..errors import UserError
 from ..files import sha256
 from ..table_files import wide, with_interval, write_table
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> None:
             inputs |= {"/".join(path.parts[-3:]): sha256(path) for path in heads}
         record = provenance.record("tables", settings, sources=sources, inputs=inputs)
         write_table(options.output, name, frame, record, readable(name, frame))
+    write_interpretation(options)
     tokens = [Tokens.read(path) for path in options.tokens]
     write_models(options, tokens)
     write_corpora(options, tokens)
@@ -81,6 +82,16 @@ def read(path: Path) -> pd.DataFrame:
 
 def _record(table: Path) -> dict[str, Any]:
     return json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
+
+
+def write_interpretation(options: argparse.Namespace) -> None:
+    """The table ``interpretation``, from the tables that are there already."""
+    paths = {name: options.output / f"{name}.csv" for name in ("separability", "taxonomy")}
+    frame = interpretation.rows(**{name: read(path) for name, path in paths.items()})
+    inputs = {path.name: sha256(path) for path in paths.values()}
+    sources = {path.name: _record(path)["sources"] for path in paths.values()}
+    record = provenance.record("tables", options.settings, sources=sources, inputs=inputs)
+    write_table(options.output, "interpretation", frame, record, frame)
 
 
 def between_corpora(heads: list[pd.DataFrame]) -> pd.DataFrame:
