@@ -48,7 +48,7 @@ def geometry(
     visible = np.where(sinkless[:, None], window, np.array([length, length - 1]))
     variables = _counts(random, shape, visible) | _values(random, shape, sinkless, visible)
     variables |= _votes(random, shape, sinkless)
-    variables |= _certified(np.random.default_rng(seed), variables, distances.index("euclidean"))
+    variables |= _certified(np.random.default_rng(seed), variables, visible, sizes, distances.index("euclidean"))
     record = {"stage": "extract", "sources": {"model": {"name": "m"}, "corpus": {"name": "c"}}}
     return xr.Dataset(variables, coordinates, {"length": length, "provenance": json.dumps(record)})
 
@@ -110,12 +110,15 @@ def _votes(random: np.random.Generator, shape: dict[str, int], sinkless: np.ndar
     return {"votes": (dims, votes), "role_contribution": (dims, contribution.astype(np.float32))}
 
 
-def _certified(random: np.random.Generator, variables: dict, euclidean: int) -> dict:
+def _certified(
+    random: np.random.Generator, variables: dict, visible: np.ndarray, sizes: tuple[int, ...], euclidean: int
+) -> dict:
     """Valid bounds of the counts; the costly certificate is there for the first two documents only."""
     fp, tp = (variables[name][1][:, :, :, euclidean][:, :, :, None] for name in ("fp", "tp"))
     shape = [len(CERTIFICATES) if axis == 3 else n for axis, n in enumerate(fp.shape)]
     dims = (*_HEADS, "certificate", "ranking", "pool", "size")
-    above = fp + random.integers(0, 3, shape)
+    limit = visible[None, :, None, None, None, :, None] - np.array(sizes)
+    above = np.minimum(fp + random.integers(0, 3, shape), np.where(np.isnan(fp), np.nan, limit))
     below = np.maximum(tp - random.integers(0, 3, shape), np.where(np.isnan(tp), np.nan, 0))
     for bound in (above, below):
         bound[2:, :, :, CERTIFICATES.index("pairs")] = np.nan

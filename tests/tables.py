@@ -193,7 +193,7 @@ def write_tables(
         [{"model": m, "title": t, "layers": n, "heads": h} for m, (t, n, h) in models.items()]
     )
     written["corpora"] = pd.DataFrame(
-        [{"corpus": c, "title": t, "model": m} for m in models for c, t in corpora.items()]
+        [{"corpus": c, "title": t, "model": m, "length": 256} for m in models for c, t in corpora.items()]
     )
     for name, frame in written.items():
         frame.to_csv(folder / f"{name}.csv", index=False)

@@ -56,16 +56,16 @@ def result_table(folder: Path) -> str:
 
 def certificate_table(folder: Path) -> str:
     """What the certificates guarantee, a row a model and corpus, in Markdown."""
-    columns = {"inversion": "inversions", "interval": "the paper's interval certificate", "selected": "selected-side"}
-    frame = pd.read_csv(folder / "certificates.csv")
-    header = ["model, corpus", "records", "violations", "N", "F measured", *columns.values()]
+    columns = [("inversion", 16), ("interval", 16), ("selected", 8), ("selected", 16), ("selected", 32)]
+    names = {"inversion": "inversions", "interval": "interval certificate", "selected": "selected-side"}
+    found = pd.read_csv(folder / "certificates.csv").set_index(KEY)
+    tightness = pd.read_csv(folder / "tightness.csv").query("by == 'all' and ranking == 'attention' and pool == 'all'")
+    header = ["model, corpus", "records", "violations", *(f"{names[level]}, N = {n}" for level, n in columns)]
     lines = [header, ["---"] * len(header)]
-    for row in frame.itertuples(index=False):
-        tightness = (f"{getattr(row, name):.0%}" for name in columns)
-        name = titled(folder)[row.model, row.corpus]
-        lines.append(
-            [name, f"{row.records:,}", str(row.violations), str(row.size), f"{row.measured_f:.2f}", *tightness]
-        )
+    for pair, row in found.iterrows():
+        ratios = tightness[(tightness[KEY] == list(pair)).all(axis=1)].set_index(["certificate", "size"])
+        cells = [_interval(ratios.loc[column], "ratio") for column in columns]
+        lines.append([titled(folder)[pair], f"{row['records']:,}", str(row["violations"]), *cells])
     return _markdown(lines)
 
 
@@ -83,8 +83,8 @@ def _markdown(lines: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _interval(row: pd.Series) -> str:
-    return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+def _interval(row: pd.Series, value: str = "mean") -> str:
+    return f"{row[value]:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
 def readme_with(tables: dict[str, str]) -> str:

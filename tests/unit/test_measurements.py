@@ -27,7 +27,7 @@ def tables(stage, paths, folder) -> dict[str, bytes]:
 @pytest.mark.parametrize("stage", [metrics, taxonomy])
 def test_tables_are_the_same_bytes_for_any_shards_in_any_order(data, tmp_path, stage):
     single = tables(stage, synthetic.write_shards(data, tmp_path / "1", 1), tmp_path / "out-1")
-    assert len(single) == {metrics: 8, taxonomy: 5}[stage]
+    assert len(single) == {metrics: 9, taxonomy: 6}[stage]
     for number in (2, 5):
         paths = synthetic.write_shards(data, tmp_path / f"{number}", number)
         assert tables(stage, paths[::-1], tmp_path / f"out-{number}") == single
@@ -84,6 +84,8 @@ def test_synthetic_measurements_meet_the_invariants(data):
 AT = {"document": 2, "layer": 0, "head": 3}
 COUNT = AT | {"distance": 0, "ranking": 1, "pool": 0, "size": 2}  # N = 4 of 16 sources
 HIDDEN = COUNT | {"layer": 1, "size": 4}  # N = 12 of 10 sources
+CERTIFIED = {dim: index for dim, index in COUNT.items() if dim != "distance"} | {"certificate": 3}
+PAIRS = CERTIFIED | {"certificate": 2}  # of the first two documents
 RANDOM = {dim: index for dim, index in COUNT.items() if dim != "ranking"}
 
 
@@ -100,6 +102,12 @@ RANDOM = {dim: index for dim, index in COUNT.items() if dim != "ranking"}
         ("tp", COUNT, np.nan),
         ("inv", COUNT, np.nan),
         ("fp", HIDDEN, 0),
+        ("certified_fp", CERTIFIED, np.nan),
+        ("certified_tp", CERTIFIED, np.nan),
+        ("certified_fp", CERTIFIED, 13),
+        ("certified_tp", CERTIFIED, 5),
+        ("certified_tp", CERTIFIED, -1),
+        ("certified_tp", PAIRS, 2),
         ("random_f", RANDOM, 1.1),
         ("random_recall", RANDOM, -0.1),
         ("random_precision", RANDOM, np.nan),

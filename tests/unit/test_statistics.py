@@ -183,3 +183,14 @@ def test_correlation_is_pearsons_over_complete_pairs(pairs):
         assert np.isnan(found)
     else:
         np.testing.assert_allclose(found, np.corrcoef(complete)[0, 1], atol=1e-12)
+
+
+def test_argmax_label_is_missing_for_ties_and_for_nothing():
+    curves = np.array([[0.1, 0.3, 0.2], [0.3, 0.3, 0.1], [np.nan, np.nan, np.nan], [np.nan, -1, -2]])
+    np.testing.assert_array_equal(statistics.argmax_label(curves, [2, 4, 8]), [4, np.nan, np.nan, 4])
+
+
+def test_a_nearest_interval_ends_at_values_that_occur():
+    bootstrap = statistics.Bootstrap(np.ones((4, 1)), 0.5)
+    estimate = bootstrap.estimate(np.array(2.0), np.array([2.0, 2.0, 8.0, 8.0]), "nearest")
+    assert {float(estimate.low), float(estimate.high)} <= {2.0, 8.0}

@@ -167,3 +167,37 @@ def test_the_summary_counts_records_and_is_one_row(data):
     assert row["violations"] == 0
     keys = "by == 'all' and certificate == 'selected' and ranking == 'attention' and pool == 'all' and size == 4"
     assert row["selected"] == found["tightness"].query(keys)["ratio"].item()
+
+
+def set_everywhere(data, level, fp, tp):
+    data["certified_fp"].loc[{"certificate": level}] = fp
+    data["certified_tp"].loc[{"certificate": level}] = tp
+
+
+def test_a_prediction_that_is_the_same_everywhere_has_no_correlation_and_no_argmax(data):
+    set_everywhere(data, "constant_norm", data["size"], data["size"])  # P = 1/2, R = 1, F = 2/3
+    found = tightness.prediction(rates(data), SAMPLE)
+    assert (
+        found.query("quantity in ['correlation', 'argmax_predicted']")[["value", "low", "high"]].isna().all(axis=None)
+    )
+    assert found.query("quantity in ['coverage', 'argmax_measured']")["value"].notna().all()
+
+
+def test_a_run_with_one_as_its_only_size_has_no_prediction():
+    data = synthetic.geometry(sizes=(1,))
+    found = bounds.tables(data, pd.DataFrame({"layer": [0], "head": [0], "regime": ["mixer"]}), SAMPLE, "m, c")
+    assert found["prediction"].empty
+    assert found["certificates"]["size"].item() == 1
+
+
+def test_more_inversions_than_selected_sources_bound_tp_by_zero(data):
+    data["inv"].loc[{"size": 4}] = 9
+    _, tp = tightness.levels(data)
+    assert (tp.sel(certificate="inversion", size=4) == 0).all()
+
+
+def test_coverage_counts_measured_operations_alone(data):
+    set_everywhere(data, "constant_norm", 0, 0)
+    data["certified_fp"].loc[{"certificate": "constant_norm"}] = (data["fp"] * 0 + 99).sel(distance="euclidean")
+    found = tightness.prediction(rates(data), SAMPLE).query("quantity == 'coverage'")
+    assert found[found["size"] == 12]["value"].tolist() == pytest.approx([1.0] * 4)  # layer 1 sees fewer sources

@@ -38,12 +38,13 @@ def advantage(attention: xr.DataArray, random: xr.DataArray, length: int, bootst
     rows = [
         ("advantage", size, bootstrap.mean(values)) for size, values in zip(sizes, (means[0] - means[1]).T, strict=True)
     ]
-    peaks = []
-    for counts in (bootstrap.every, bootstrap.counts):
-        differences = statistics.weighted_means(counts, means[0] - means[1])
-        peaks.append(np.array(sizes)[np.nan_to_num(differences, nan=-np.inf).argmax(-1)].astype(float))
-    rows.append(("advantage_peak", None, bootstrap.estimate(peaks[0][0], peaks[1])))
-    rows.append(("peak_share", None, bootstrap.estimate(peaks[0][0] / length, peaks[1] / length)))
+    differences = means[0] - means[1]
+    peak, peaks = (
+        statistics.argmax_label(statistics.weighted_means(counts, differences), sizes)
+        for counts in (bootstrap.every, bootstrap.counts)
+    )
+    rows.append(("advantage_peak", None, bootstrap.estimate(peak[0], peaks, "nearest")))
+    rows.append(("peak_share", None, bootstrap.estimate(peak[0] / length, peaks / length, "nearest")))
     return rows
 
 

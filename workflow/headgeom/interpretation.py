@@ -1,7 +1,8 @@
 """How much the alternative to each decision moves the result (spec: what is marked "decision").
 
-Rows of (decision, model, corpus, size, chosen, alternative), from a run's tables; paper/decisions.yaml says in words what
-they are. Sets are the top N by attention at the middle N >= 2, in the Euclidean distance, unless the decision says otherwise.
+Rows of (decision, model, corpus, size, chosen, alternative), from a run's tables; paper/decisions.yaml says in words
+what they are. Sets are the top N by attention at the middle N >= 2, in the Euclidean distance, unless the decision says
+otherwise.
 """
 
 import pandas as pd

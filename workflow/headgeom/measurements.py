@@ -6,8 +6,8 @@ their hashed order. The invariants follow from the definitions (spec, sections 1
 
     0 <= FP <= |I| - N      0 <= TP <= N      0 <= INV <= N (|I| - N)
 
-counts are missing exactly where N is not below |I|, sink quantities exactly where the sink is hidden, every
-head has the same number of votes, and nothing is infinite.
+and the certified FP and TP lie in the same ranges; counts are missing exactly where N is not below |I|, sink
+quantities exactly where the sink is hidden, every head has the same number of votes, and nothing is infinite.
 """
 
 import json
@@ -78,6 +78,7 @@ def check(data: xr.Dataset, *, model: str, corpus: str) -> None:
         if data[name].dtype.kind == "f":
             _require(~np.isinf(data[name]), where, f"{name} is infinite")
     _check_counts(data, where)
+    _check_certificates(data, where)
     _check_rates(data, where)
     _check_sink(data, where)
     if "votes" in data:
@@ -99,6 +100,24 @@ def _check_counts(data: xr.Dataset, where: str) -> None:
             inside = (counts >= 0) & (counts <= limit(size, sources))
             right = xr.where(size < sources, inside, counts.isnull()).transpose(*counts.dims)
             _require(right, where, f"{name} is outside 0 .. {text}, or missing though N < |I|, or the reverse")
+
+
+def _check_certificates(data: xr.Dataset, where: str) -> None:
+    """Ranges of the certified counts, and that every level is there wherever the counts are.
+
+    The costly level ``pairs`` is there for whole documents, the others for all.
+    """
+    if "certified_fp" not in data:
+        return
+    size, sources = data["size"], data["sources"]
+    costly = data["certificate"] == "pairs"
+    dims = [dim for dim in data["certified_fp"].dims if dim != "document"]
+    had = costly & data["certified_fp"].notnull().any([dim for dim in dims if dim != "certificate"])
+    for name, limit in (("certified_fp", sources - size), ("certified_tp", size)):
+        bound = data[name]
+        inside = (bound >= 0) & (bound <= limit)
+        right = xr.where((size < sources) & (~costly | had), inside, bound.isnull()).transpose(*bound.dims)
+        _require(right, where, f"{name} is out of range, or missing though the count is there, or the reverse")
 
 
 def _check_rates(data: xr.Dataset, where: str) -> None:

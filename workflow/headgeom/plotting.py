@@ -89,10 +89,10 @@ CERTIFICATES = {
     "measured": Style("measured"),
     "inversion": Style("inversion bound", GREY, "^"),
     "interval": Style("interval certificate", VERMILLION, "o"),
-    "per_token": Style("with every norm", ORANGE, "s"),
-    "pairs": Style("and the pairs' cosines", SKY, "D"),
+    "per_token": Style("interval + every norm", ORANGE, "s"),
+    "pairs": Style("… + pairs' cosines", SKY, "D"),
     "selected": Style("selected-side", BLUE, "v"),
-    "selected_sink": Style("and the sink's cosines", GREEN, "P"),
+    "selected_sink": Style("selected-side + sink", GREEN, "P"),
     "constant_norm": Style("constant-norm prediction", PURPLE, dashes=":"),
 }
 _SERIES = ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))

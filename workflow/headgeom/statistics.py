@@ -15,6 +15,7 @@ in all replicates, and its value can lie outside its interval.
 """
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,6 +61,14 @@ def weighted_means(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     return means.reshape(len(counts), *values.shape[1:])
 
 
+def argmax_label(curves: np.ndarray, labels: Iterable[float]) -> np.ndarray:
+    """Label of the largest value of each row, [..., labels] to [...]; NaN where two share it, or none is there."""
+    known = np.nan_to_num(curves, nan=-np.inf)
+    largest = known.max(-1, keepdims=True)
+    single = ((known == largest).sum(-1) == 1) & np.isfinite(largest[..., 0])
+    return np.where(single, np.asarray(list(labels), float)[known.argmax(-1)], np.nan)
+
+
 @dataclass(frozen=True)
 class Bootstrap:
     """Resampled documents, and the level of the intervals made from them.
@@ -83,15 +92,17 @@ class Bootstrap:
         """Counts [1, documents] that take each document once: the sample itself."""
         return np.ones((1, self.counts.shape[1]))
 
-    def estimate(self, value: np.ndarray, replicated: np.ndarray) -> Estimate:
+    def estimate(self, value: np.ndarray, replicated: np.ndarray, method: str = "linear") -> Estimate:
         """The value [...] with the percentile interval of its replicates [replicates, ...].
+
+        ``method`` is that of np.quantile: "nearest" where only values that occur make sense.
 
         NaN replicates are left out; where the value itself is NaN, so is its interval.
         """
         tail = (1 - self.confidence) / 2
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN slice")
-            low, high = np.nanquantile(replicated, (tail, 1 - tail), axis=0)
+            low, high = np.nanquantile(replicated, (tail, 1 - tail), axis=0, method=method)
         value = np.asarray(value, float)
         return Estimate(value, *(np.where(np.isnan(value), np.nan, limit) for limit in (low, high)))
 

@@ -14,6 +14,9 @@ from .statistics import Bootstrap, document_means
 
 PREDICTION = "constant_norm"
 
+_FLAT = 1e-20
+"""Variance of F, which is at most 1, below which it is the same everywhere but for rounding."""
+
 
 def levels(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     """FP and TP by level, ``measured`` and ``inversion`` before the certificates; euclidean distance."""
@@ -92,7 +95,7 @@ def prediction(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> pd.DataF
 
     ``correlation``: Pearson, of predicted with measured F over operations at one N; ``coverage``: share of
     operations on which predicted P and R are both at most the measured; ``argmax_measured`` and
-    ``argmax_predicted``: N >= 2 with the largest mean F (size is empty).
+    ``argmax_predicted``: N >= 2 with the largest mean F (size is empty), NaN where several share it.
     """
     rows = []
     f = rates["f"]
@@ -100,7 +103,8 @@ def prediction(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> pd.DataF
         for pool in f["pool"].values:
             chosen = {name: rate.sel(ranking=ranking, pool=pool) for name, rate in rates.items()}
             rows += [{"ranking": ranking, "pool": pool, **row} for row in _prediction_rows(chosen, bootstrap)]
-    return pd.DataFrame(rows).astype({"size": "Int64"})
+    columns = ["ranking", "pool", "quantity", "size", "value", "low", "high"]
+    return pd.DataFrame(rows, columns=columns).astype({"size": "Int64"})
 
 
 def _prediction_rows(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> list[dict]:
@@ -115,12 +119,14 @@ def _prediction_rows(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> li
         rows.append(_row("correlation", size, estimate))
         rows.append(_row("coverage", size, bootstrap.mean(below.sel(size=size).values)))
     for name, rate in (("argmax_measured", measured["f"]), ("argmax_predicted", predicted["f"])):
+        if not sizes:
+            continue
         means = document_means(rate.sel(size=sizes)).transpose("document", "size").values
-        best = [
-            np.array(sizes)[np.nan_to_num(statistics.weighted_means(counts, means), nan=-1).argmax(-1)]
+        best, bests = (
+            statistics.argmax_label(statistics.weighted_means(counts, means), sizes)
             for counts in (bootstrap.every, bootstrap.counts)
-        ]
-        rows.append(_row(name, pd.NA, bootstrap.estimate(best[0][0], best[1].astype(float))))
+        )
+        rows.append(_row(name, pd.NA, bootstrap.estimate(best[0], bests, "nearest")))
     return rows
 
 
@@ -128,13 +134,16 @@ def _correlation(first: xr.DataArray, second: xr.DataArray, bootstrap: Bootstrap
     """Pearson correlation over operations, each replicate from the moments of its documents."""
     x, y = (a.transpose("document", "layer", "head").values.reshape(a.sizes["document"], -1) for a in (first, second))
     both = ~np.isnan(x) & ~np.isnan(y)
-    x, y = np.where(both, x, 0.0), np.where(both, y, 0.0)
+    # Centred first, so that the differences of moments below do not cancel.
+    x, y = (np.where(both, a - np.mean(a, where=both), 0.0) for a in (x, y))
     moments = np.stack([m.sum(1) for m in (both.astype(float), x, y, x * x, y * y, x * y)], axis=1)
 
     def correlation(counts: np.ndarray) -> np.ndarray:
         n, sx, sy, sxx, syy, sxy = (counts @ moments).T
-        scale = np.sqrt(np.clip(n * sxx - sx**2, 0, None) * np.clip(n * syy - sy**2, 0, None))
-        return np.divide(n * sxy - sx * sy, scale, out=np.full_like(scale, np.nan), where=scale > 1e-9)
+        spread = [np.maximum(n * ss - s**2, 0) for s, ss in ((sx, sxx), (sy, syy))]
+        varied = (spread[0] > _FLAT * n**2) & (spread[1] > _FLAT * n**2)
+        scale = np.sqrt(spread[0] * spread[1])
+        return np.divide(n * sxy - sx * sy, scale, out=np.full_like(scale, np.nan), where=varied)
 
     return bootstrap.estimate(correlation(bootstrap.every)[0], correlation(bootstrap.counts))
 

@@ -21,7 +21,10 @@
 # run would have failed. The *constant-norm prediction* puts means in the place of the ranges, and promises nothing.
 #
 # *How to read it.* The nearer a coloured line to the black one, the more the certificate says. The dotted line may
-# lie on either side. Bands are bootstrap intervals over documents; N = 1 is separable by construction. Tokens are
+# lie on either side; without the sink it is 1 whatever the values are (the paper's appendix proves it), so nothing
+# follows from it there. Precision is never below N over the number of sources: certificates that rise to the right on
+# that floor (thin line) say nothing. Bands are bootstrap intervals over documents; the level of the pairs' cosines is
+# computed on a few documents only, and its band is not to be trusted. N = 1 is separable by construction. Tokens are
 # ranked by attention.
 #
 # *Claims.* C11: the bounds are valid and conservative. C12: they predict that separability is best at small N:
@@ -39,7 +42,8 @@ from headgeom import plotting
 
 plotting.use()
 models = plotting.titles(pd.read_csv(f"{tables}/models.csv"), "model")
-corpora = plotting.titles(pd.read_csv(f"{tables}/corpora.csv"), "corpus")
+windows = pd.read_csv(f"{tables}/corpora.csv")
+corpora = plotting.titles(windows, "corpus")
 data = plotting.subset(pd.read_csv(f"{tables}/bounds.csv"), ranking="attention")
 data[data["metric"] == "f"].pivot(index=["model", "corpus", "pool", "certificate"], columns="size", values="mean")
 
@@ -57,6 +61,9 @@ for line, (model, corpus) in zip(grid, pairs, strict=True):
         rows = plotting.subset(data, model=model, corpus=corpus, **chosen)
         for level, look in reversed(plotting.CERTIFICATES.items()):
             plotting.band(axes, plotting.subset(rows, certificate=level), "size", look)
+        if chosen["metric"] == "precision":
+            length = plotting.subset(windows, model=model, corpus=corpus)["length"].iloc[0]
+            axes.plot(data["size"].unique(), data["size"].unique() / length, color=plotting.BLACK, linewidth=0.6)
         plotting.log2_axis(axes, data["size"])
 for axes in grid[-1]:
     axes.set_xlabel("N")

@@ -18,7 +18,8 @@
 #
 # *How to read it.* From left to right: the selected-side certificate by the head's regime; the same, and the paper's
 # interval certificate, by whether the top N holds the sink; all certificates by layer, at one middle N. Bands are
-# bootstrap intervals over documents. A line ends where no operation is left.
+# bootstrap intervals over documents; the level of the pairs' cosines is computed on a few documents only, and its band
+# is not to be trusted. A line ends where no operation is left. The first panel has a legend of its own.
 #
 # *Claim.* C11: the bounds are conservative. The panels show where that costs most.
 
@@ -89,7 +90,8 @@ for axes, label in zip(grid[-1], ("N", "N", "layer"), strict=True):
     axes.set_xlabel(label)
 grid[0, 0].set_ylim(-0.03, 1.03)
 regimes = [plotting.handle(look) for look in plotting.REGIMES.values()]
+grid[0, 0].legend(handles=regimes, loc="lower right", frameon=False, fontsize=7)
 kinds = [plotting.handle(plotting.Style(f"sink {group}", dashes=dashes)) for group, dashes in SINK.items()]
 levels = [plotting.handle(look) for n, look in plotting.CERTIFICATES.items() if n not in ("measured", "constant_norm")]
-plotting.legend(figure, regimes, kinds, levels[:3], levels[3:])
+plotting.legend(figure, levels[:3], levels[3:], kinds)
 plotting.save(figure, output)

@@ -52,7 +52,7 @@ def tables(data: xr.Dataset, heads: pd.DataFrame, bootstrap: Bootstrap, where: s
         "bounds": tightness.curves(rates, inv, bootstrap),
         "tightness": tightness.tightness(rates["f"], regimes, data["sink_rank"], bootstrap),
         "prediction": tightness.prediction(rates, bootstrap),
-        "violations": _verified(fp, broken),
+        "violations": _verified(fp.notnull() & tp.notnull(), broken),
     }
     return frames | {"certificates": summary(frames)}
 
@@ -76,9 +76,9 @@ def summary(frames: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame([row])
 
 
-def _verified(fp: xr.DataArray, broken: xr.DataArray) -> pd.DataFrame:
+def _verified(there: xr.DataArray, broken: xr.DataArray) -> pd.DataFrame:
     """Records verified and violations found, by certificate."""
     over = [dim for dim in broken.dims if dim != "certificate"]
-    records = fp.sel(certificate=broken["certificate"]).notnull().sum(over)
+    records = there.sel(certificate=broken["certificate"]).sum(over)
     frame = pd.DataFrame({"certificate": broken["certificate"].values, "records": records.values})
     return frame.assign(violations=broken.sum(over).values)
