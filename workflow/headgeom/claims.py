@@ -66,8 +66,9 @@ def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str 
     if "sizes_from" in test:
         chosen = chosen[chosen["size"] >= test["sizes_from"]]
     name = test.get("value", "value")
-    ends = dict.fromkeys(("low", "high"), chosen[name]) if test.get("exact") else {}
-    chosen = chosen.assign(value=chosen[name], **ends)
+    ends = {end: f"{name}_{end}" if f"{name}_{end}" in chosen else end for end in ("low", "high")}
+    columns = {"value": name} | (dict.fromkeys(ends, name) if test.get("exact") else ends)
+    chosen = chosen.assign(**{key: chosen[column].astype(float) for key, column in columns.items()})
     found = [outcome(test, *map(float, row)) for row in chosen[["value", "low", "high"]].itertuples(index=False)]
     chosen = chosen.assign(outcome=pd.Series(found, index=chosen.index, dtype=object))
     if test.get("any"):
