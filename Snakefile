@@ -3,7 +3,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from headgeom.config import validated
+from headgeom.config import own_removal, validated
 from headgeom.errors import UserError
 
 import yaml
@@ -16,9 +16,12 @@ configfile: "config/config.yaml"
 
 
 # A run's results are told apart by its name alone, so a config of one's own may not inherit the default's.
-own = workflow.overwrite_configfiles
-if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}) for path in own):
-    raise WorkflowError(f"{', '.join(map(str, own))}: lacks the key 'run'; name the run, as in `run: mine`")
+paths = workflow.overwrite_configfiles
+own = [yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {} for path in paths]
+if own and not any("run" in given for given in own):
+    raise WorkflowError(f"{', '.join(map(str, paths))}: lacks the key 'run'; name the run, as in `run: mine`")
+if own:
+    config = own_removal(config, [*own, workflow.overwrite_config])
 
 try:
     config = validated(config, ", ".join(map(str, workflow.configfiles)))
@@ -42,11 +45,13 @@ localrules:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/removal_files.smk"
 include: "workflow/rules/resources.smk"
 include: "workflow/rules/tokens.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/taxonomy.smk"
+include: "workflow/rules/removal.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 
@@ -54,4 +59,5 @@ include: "workflow/rules/figures.smk"
 rule all:
     input:
         tables(),
+        tables(REMOVAL_TABLES),
         figures(),

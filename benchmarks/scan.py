@@ -62,9 +62,8 @@ def compared(model, tokens: torch.Tensor, gates: torch.Tensor, batch_size: int, 
         seconds[name] = time.perf_counter() - start
     difference = abs(results["scan"] - results["naive"]).max()
     ratio = seconds["naive"] / seconds["scan"]
-    print(
-        f"naive {seconds['naive']:.1f} s, scan {seconds['scan']:.1f} s, ratio {ratio:.2f}; losses differ by {difference:.1e}"
-    )
+    times = ", ".join(f"{name} {taken:.1f} s" for name, taken in sorted(seconds.items()))
+    print(f"{times}, ratio {ratio:.2f}; losses differ by {difference:.1e}")
     return ratio
 
 
