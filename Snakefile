@@ -16,12 +16,11 @@ configfile: "config/config.yaml"
 
 
 # A run's results are told apart by its name alone, so a config of one's own may not inherit the default's.
-paths = workflow.overwrite_configfiles
-own = [yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {} for path in paths]
-if own and not any("run" in given for given in own):
-    raise WorkflowError(f"{', '.join(map(str, paths))}: lacks the key 'run'; name the run, as in `run: mine`")
+own = workflow.overwrite_configfiles
+if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}) for path in own):
+    raise WorkflowError(f"{', '.join(map(str, own))}: lacks the key 'run'; name the run, as in `run: mine`")
 if own:
-    config = own_removal(config, [*own, workflow.overwrite_config])
+    config = own_removal(config, workflow.config_settings.overwrite_config)
 
 try:
     config = validated(config, ", ".join(map(str, workflow.configfiles)))

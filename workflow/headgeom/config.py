@@ -49,14 +49,13 @@ def validated(config: dict[str, Any], origin: str) -> dict[str, Any]:
     return config
 
 
-def own_removal(config: dict[str, Any], given: list[dict[str, Any]]) -> dict[str, Any]:
-    """The merged ``config`` with the last ``removal`` of those ``given`` over the default's, whole, or without any.
+def own_removal(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The merged ``config`` with the ``removal`` of one's own config, ``given``, whole; without one if it has none.
 
     Merged key by key, a run of other models would inherit the names of the default's.
     """
-    own = [one["removal"] for one in given if "removal" in one]
     rest = {key: value for key, value in config.items() if key != "removal"}
-    return rest | ({"removal": own[-1]} if own else {})
+    return rest | {key: given[key] for key in ("removal",) if key in given}
 
 
 def _explain(error: ValidationError) -> str:
