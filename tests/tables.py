@@ -11,6 +11,8 @@ MODELS = {"small-llama": ("Small-Llama", 30, 9), "tiny-gemma": ("Tiny-Gemma", 18
 CORPORA = {"wikipedia": "Wikipedia (stand-in for WikiText-103)", "news": "Lee newswire (stand-in for OpenWebText)"}
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 REGIMES = ("retriever", "mixer", "reset")
+BASELINES = ("magnitude", "magnitude_qkvo", "entropy_high", "entropy_low", "separability", "gradient")
+SCORES = ("random", "taxonomy", *(f"taxonomy_drop_{regime}" for regime in REGIMES), *BASELINES)
 SINK = ("norm_ratio", "norm_variation", "sink_alignment", "sink_negative_share", "sink_mass", "coherence_mean")
 
 
@@ -119,8 +121,50 @@ def similarity() -> Iterator[dict]:
         yield {"lag": lag} | bounded(0.4 * np.exp(-lag / 12) + 0.01 * np.cos(lag), 0.015)
 
 
+def around(name: str, value: float, spread: float = 0.05) -> dict[str, float]:
+    return {name: value, f"{name}_low": value - spread, f"{name}_high": value + spread}
+
+
+def removal(heads: int) -> Iterator[dict]:
+    yield {"score": "unpruned", "retention": 1.0, "documents": 8} | around("loss", 3.3)
+    for retention in (0.95, 0.9, 0.8, 0.5):
+        for number, score in enumerate(SCORES):
+            increase = (1 - retention) ** (0.5 + number / 8) * 8
+            row = {"score": score, "retention": retention, "heads": round(retention * heads), "documents": 8}
+            row |= around("loss", 3.3 + increase) | around("increase", increase)
+            if score == "random":
+                row |= {"seeds_low": 3.2 + increase, "seeds_high": 3.5 + increase}
+            else:
+                row |= around("from_random", -0.1 * number)
+            yield row | {"baseline": "gradient"} | around("from_baseline", 0.1 * number)
+
+
+def regime_ablation(heads: pd.DataFrame) -> Iterator[dict]:
+    for number, regime in enumerate(REGIMES):
+        members = int((heads["regime"] == regime).sum())
+        if members:
+            row = {"regime": regime, "heads": members, "removed": min(3, members), "overlap": 0.3, "draws": 5}
+            row |= around("treated", 0.5 - 0.2 * number) | around("control", 0.3) | around("difference", 0.2)
+            yield row | {"seeds_low": -0.1, "seeds_high": 0.6, "documents": 8}
+
+
+def head_scan(heads: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
+    frame = heads[["layer", "head", "regime"]].copy()
+    frame["increase"] = 0.01 * random.standard_normal(len(frame)) + 0.005 * random.pareto(1, len(frame))
+    frame = frame.assign(low=frame["increase"] - 0.005, high=frame["increase"] + 0.005, documents=4)
+    frame["rank"] = frame["increase"].rank(method="first", ascending=False).astype(int)
+    return frame.assign(outlier=frame["low"] > 0.05)
+
+
+def critical_heads(scan: pd.DataFrame) -> pd.DataFrame:
+    top = scan.sort_values("rank").head(10).drop(columns="documents")
+    more = {"perplexity_factor": np.exp(top["increase"]), "median": 0.0, "gap": top["increase"], "regime_mean": 0.01}
+    return top.assign(**more)
+
+
 def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[str, ...], seed: int) -> dict:
     heads = heads_of(*shape, np.random.default_rng(seed))
+    scan = head_scan(heads, np.random.default_rng(seed))
     spread = {"norm_ratio": 0.3}
     means = [{"quantity": q} | bounded(heads[q].mean(), spread.get(q, 0.01)) for q in SINK]
     return {
@@ -135,6 +179,11 @@ def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[s
         "similarity": similarity(),
         "attention_profile": profile(),
         "first_version": first_version(sizes),
+        "head_scores": heads[["layer", "head"]].assign(score="magnitude", value=1.0),
+        "removal": removal(len(heads)),
+        "regime_ablation": regime_ablation(heads),
+        "head_scan": scan,
+        "critical_heads": critical_heads(scan),
     }
 
 

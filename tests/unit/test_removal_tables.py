@@ -59,8 +59,8 @@ def test_random_is_the_mean_of_its_draws_and_their_spread_is_told():
     row = removal(losses(random=[2, 4, 9], taxonomy=1)).loc["random"]
     assert row["loss"] == 7
     assert (row["seeds_low"], row["seeds_high"]) == (4, 11)
-    assert np.isnan(row["from_random"])
-    assert np.isnan(removal(losses(random=[2, 4], taxonomy=1)).loc["taxonomy", "seeds_low"])
+    assert pd.isna(row["from_random"])
+    assert pd.isna(removal(losses(random=[2, 4], taxonomy=1)).loc["taxonomy", "seeds_low"])
 
 
 def test_the_baseline_is_the_best_single_metric_other_than_the_score():
@@ -74,7 +74,7 @@ def test_the_baseline_is_the_best_single_metric_other_than_the_score():
 
 def test_without_baselines_there_is_no_difference():
     row = removal(losses(random=0, taxonomy=3)).loc["taxonomy"]
-    assert pd.isna(row["baseline"]) and np.isnan(row["from_baseline"])
+    assert pd.isna(row["baseline"]) and pd.isna(row["from_baseline"])
 
 
 def test_retentions_do_not_mix():
