@@ -81,17 +81,10 @@ def draw_differences(axes, rows):
     for name, style in DIFFERENCES.items():
         part = rows.assign(kept=100 * rows["retention"], low=rows[f"{name}_low"], high=rows[f"{name}_high"])
         plotting.band(axes, part.dropna(subset=[name]), "kept", style, y=name)
+    look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": DIFFERENCES["from_baseline"].colour}
+    look["transform"] = axes.get_xaxis_transform()
     for _, row in rows.dropna(subset=["baseline"]).iterrows():
-        look = {
-            "rotation": 90,
-            "ha": "center",
-            "va": "bottom",
-            "fontsize": 7,
-            "color": DIFFERENCES["from_baseline"].colour,
-        }
-        axes.text(
-            100 * row["retention"], 0.02, METRICS[row["baseline"]].label, transform=axes.get_xaxis_transform(), **look
-        )
+        axes.text(100 * row["retention"], 0.02, METRICS[row["baseline"]].label, **look)
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.5 * (high - low), high)  # room for the names
 
