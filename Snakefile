@@ -3,7 +3,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from headgeom.config import validated
+from headgeom.config import own_removal, validated
 from headgeom.errors import UserError
 
 import yaml
@@ -19,6 +19,8 @@ configfile: "config/config.yaml"
 own = workflow.overwrite_configfiles
 if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}) for path in own):
     raise WorkflowError(f"{', '.join(map(str, own))}: lacks the key 'run'; name the run, as in `run: mine`")
+if own:
+    config = own_removal(config, workflow.config_settings.overwrite_config)
 
 try:
     config = validated(config, ", ".join(map(str, workflow.configfiles)))
@@ -42,12 +44,14 @@ localrules:
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/removal_files.smk"
 include: "workflow/rules/resources.smk"
 include: "workflow/rules/tokens.smk"
 include: "workflow/rules/extract.smk"
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/taxonomy.smk"
 include: "workflow/rules/bounds.smk"
+include: "workflow/rules/removal.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
@@ -57,6 +61,7 @@ include: "workflow/rules/paper.smk"
 rule all:
     input:
         tables(),
+        tables(REMOVAL_TABLES),
         figures(),
         f"results/{RUN}/claims.json",
         f"paper/{RUN}/replication.pdf",

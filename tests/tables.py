@@ -15,6 +15,8 @@ CERTIFICATES = {
     "measured": 1, "inversion": 0.7, "interval": 0.05, "per_token": 0.1, "pairs": 0.2, "selected": 0.5,
     "selected_sink": 0.55, "constant_norm": 1.1,
 }  # fmt: skip
+BASELINES = ("magnitude", "magnitude_qkvo", "entropy_high", "entropy_low", "separability", "gradient")
+SCORES = ("random", "taxonomy", *(f"taxonomy_drop_{regime}" for regime in REGIMES), *BASELINES)
 SINK = ("norm_ratio", "norm_variation", "sink_alignment", "sink_negative_share", "sink_mass", "coherence_mean")
 
 
@@ -148,10 +150,50 @@ def tightness(layers: int, sizes: tuple[int, ...]) -> Iterator[dict]:
                         ratio = np.nan if (group, n) == ("selected", 1) else factor * (0.8 + 0.2 * np.cos(place))
                         keys = {"certificate": level, "ranking": ranking, "pool": pool, "size": n}
                         yield keys | {"by": by, "group": group} | bounded(ratio, 0.02, "ratio")
+def around(name: str, value: float, spread: float = 0.05) -> dict[str, float]:
+    return {name: value, f"{name}_low": value - spread, f"{name}_high": value + spread}
+
+
+def removal(heads: int) -> Iterator[dict]:
+    yield {"score": "unpruned", "retention": 1.0, "documents": 8} | around("loss", 3.3)
+    for retention in (0.95, 0.9, 0.8, 0.5):
+        for number, score in enumerate(SCORES):
+            increase = (1 - retention) ** (0.5 + number / 8) * 8
+            row = {"score": score, "retention": retention, "heads": round(retention * heads), "documents": 8}
+            row |= around("loss", 3.3 + increase) | around("increase", increase)
+            if score == "random":
+                row |= {"seeds_low": 3.2 + increase, "seeds_high": 3.5 + increase}
+            else:
+                row |= around("from_random", -0.1 * number)
+            yield row | {"baseline": "gradient"} | around("from_baseline", 0.1 * number)
+
+
+def regime_ablation(heads: pd.DataFrame) -> Iterator[dict]:
+    for number, regime in enumerate(REGIMES):
+        members = int((heads["regime"] == regime).sum())
+        if members:
+            row = {"regime": regime, "heads": members, "removed": min(3, members), "overlap": 0.3, "draws": 5}
+            row |= around("treated", 0.5 - 0.2 * number) | around("control", 0.3) | around("difference", 0.2)
+            yield row | {"seeds_low": -0.1, "seeds_high": 0.6, "documents": 8}
+
+
+def head_scan(heads: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
+    frame = heads[["layer", "head", "regime"]].copy()
+    frame["increase"] = 0.01 * random.standard_normal(len(frame)) + 0.005 * random.pareto(1, len(frame))
+    frame = frame.assign(low=frame["increase"] - 0.005, high=frame["increase"] + 0.005, documents=4)
+    frame["rank"] = frame["increase"].rank(method="first", ascending=False).astype(int)
+    return frame.assign(outlier=frame["low"] > 0.05)
+
+
+def critical_heads(scan: pd.DataFrame) -> pd.DataFrame:
+    top = scan.sort_values("rank").head(10).drop(columns="documents")
+    more = {"perplexity_factor": np.exp(top["increase"]), "median": 0.0, "gap": top["increase"], "regime_mean": 0.01}
+    return top.assign(**more)
 
 
 def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[str, ...], seed: int) -> dict:
     heads = heads_of(*shape, np.random.default_rng(seed))
+    scan = head_scan(heads, np.random.default_rng(seed))
     spread = {"norm_ratio": 0.3}
     means = [{"quantity": q} | bounded(heads[q].mean(), spread.get(q, 0.01)) for q in SINK]
     return {
@@ -168,6 +210,11 @@ def tables_of(shape: tuple[int, int], sizes: tuple[int, ...], distances: tuple[s
         "first_version": first_version(sizes),
         "bounds": bounds(sizes),
         "tightness": tightness(shape[0], sizes),
+        "head_scores": heads[["layer", "head"]].assign(score="magnitude", value=1.0),
+        "removal": removal(len(heads)),
+        "regime_ablation": regime_ablation(heads),
+        "head_scan": scan,
+        "critical_heads": critical_heads(scan),
     }
 
 

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from families import CONFIGS, output_projections, tiny_model
-from headgeom import attention, export, head_scores, losses, restart, scan
+from headgeom import attention, export, head_scores, losses, packing, restart, scan
 from headgeom.errors import UserError
 
 LENGTH, LAYERS, HEADS = 24, 3, 4
@@ -124,6 +124,22 @@ def test_the_scan_starts_at_the_first_closed_gate(tokens, monkeypatch):
     monkeypatch.setattr(restart, "why_not", lambda *arguments: None)
     scan.gated_losses(model, tokens[:1], alone(), batch_size=4)
     assert runs == [0, 1, 2, 0, 1, 2, 1, 2, 2]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_weights_give_the_same_losses(family, tokens):
+    gates = alone()[::4]
+    expected = scan.gated_losses(attention.install(tiny_model(family)), tokens, gates)
+    model = packing.pack(attention.install(tiny_model(family)))
+    packed = [module for module in model.modules() if "forward" in vars(module)]
+    linear = [module for module in model.modules() if type(module) is torch.nn.Linear]
+    assert packed == linear
+    np.testing.assert_allclose(scan.gated_losses(model, tokens, gates), expected, rtol=1e-5)
+
+
+def test_half_precision_is_not_packed():
+    model = packing.pack(tiny_model("llama", torch.bfloat16))
+    assert not [module for module in model.modules() if "forward" in vars(module)]
 
 
 @pytest.mark.parametrize("config", ["Gemma4TextConfig", "Gemma3nTextConfig"])

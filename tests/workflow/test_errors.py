@@ -17,6 +17,13 @@ CONFIG = [
     ({"extraction.queries": 13}, "extraction.queries: 13 positions"),
     ({"extraction.shards": 7}, "extraction.shards: 7 shards for 6 documents"),
     ({"models.0.source.path": "resources/none"}, "models[0].source.path: there is no 'resources/none'"),
+    ({"removal.retentions": [1.0]}, "removal.retentions[0]: 1.0 is greater than or equal to the maximum of 1"),
+    ({"removal.scores": ["magnitud"]}, "removal.scores[0]: 'magnitud' is not one of"),
+    ({"removal.models": ["tinny"]}, "removal.models: 'tinny' is none of tiny"),
+    ({"removal.corpora": ["word"]}, "removal.corpora: 'word' is none of words"),
+    ({"windows.documents.score": 0}, "windows.documents.score: 0 documents, but `removal` needs at least 1"),
+    ({"windows.documents.evaluate": 1}, "windows.documents.evaluate: 1 documents, but `removal` needs at least 2"),
+    ({"removal.scan_documents": 3}, "removal.scan_documents: 3 of 2 documents (windows.documents.evaluate)"),
     ({"only": {"models": ["tinny"]}}, "only.models: 'tinny' is none of tiny"),
 ]
 

@@ -1,17 +1,22 @@
 """The whole workflow on a tiny random model: what runs, what re-runs, and what does not."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
+import transformers
 import xarray as xr
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text())
 MEASURING = {"fetch_model", "fetch_corpus", "convert_model", "convert_corpus", "tokenize", "extract"}
+REMOVING = {"head_scores", "removal", "regime_ablation", "head_scan"}
+TABLES = {"head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"}
 
 
 def test_the_run_leaves_every_table_and_figure(finished):
@@ -68,6 +73,12 @@ def test_one_figure_is_rebuilt_alone(project):
         ("workflow/headgeom/first_version.py", {"metrics", "tables", "figure"}, MEASURING | {"taxonomy"}),
         ("workflow/headgeom/separability.py", {"extract", "metrics", "figure"}, MEASURING - {"extract"}),
         ("workflow/headgeom/plotting.py", {"figure"}, MEASURING | {"metrics", "taxonomy", "tables"}),
+        (
+            "workflow/headgeom/scan.py",
+            {"removal", "regime_ablation", "head_scan", "removal_tables", "figure"},
+            MEASURING | {"metrics", "taxonomy", "tables"},
+        ),
+        ("workflow/headgeom/removal_tables.py", {"removal_tables", "figure"}, MEASURING | REMOVING | {"tables"}),
         ("workflow/headgeom/windows.py", {"tokenize", "extract", "figure"}, MEASURING - {"tokenize", "extract"}),
     ],
 )
@@ -91,6 +102,8 @@ def test_an_edit_of_a_notebook_redraws_its_figure_alone(project):
         ({"statistics.replicates": 60}, {"metrics", "taxonomy", "tables"}, MEASURING),
         ({"extraction.repeats": 3}, {"extract", "metrics"}, MEASURING - {"extract"}),
         ({"windows.length": 20}, {"tokenize", "extract"}, MEASURING - {"tokenize", "extract"}),
+        ({"removal.seeds": 3}, {"removal", "regime_ablation"}, MEASURING | {"head_scores", "head_scan"}),
+        ({"removal.scan_documents": None, "windows.documents.evaluate": 4}, {"tokenize", "head_scan"}, {"fetch_model"}),
         ({"models.0.title": "Tiny"}, {"tables"}, MEASURING | {"metrics", "taxonomy"}),
     ],
 )
@@ -116,6 +129,68 @@ def test_a_configfile_replaces_the_models_and_corpora(fresh):
     for name in ("smollm2-135m", "gemma-3-270m", "wikipedia", "news"):
         assert name not in micro
     assert "resources/models/tiny" in micro
+
+
+def removal_jobs(result):
+    return {rule: count for rule, count in result.jobs.items() if rule in REMOVING | {"removal_tables"}}
+
+
+def test_a_config_without_removal_runs_none(fresh, tmp_path):
+    """Though the default config, which every other is merged into, asks for it."""
+    project = fresh.copy(tmp_path / "project")
+    result = project.snakemake("--dry-run", config=project.configured({"removal": None}))
+    assert removal_jobs(result) == {}
+    assert result.jobs["figure"] == len([figure for figure in FIGURES.values() if not figure.get("removal")])
+    assert not TABLES & set(re.findall(r"tables/(\w+)\.csv", result.text))
+
+
+def test_removal_is_of_the_models_and_corpora_that_it_names(fresh):
+    whole = fresh.snakemake("--dry-run", config=None)
+    assert removal_jobs(whole)["head_scores"] == 1
+    assert removal_jobs(whole)["removal"] == 11
+    other = fresh.snakemake("--dry-run", "--config", "only={models: [gemma-3-270m]}", config=None)
+    assert removal_jobs(other) == {}
+    extended = fresh.snakemake("--dry-run", config="config/extended.yaml")
+    assert removal_jobs(extended)["head_scores"] == 4
+
+
+def test_a_pruned_checkpoint_has_the_losses_of_the_table(project):
+    """Loaded by plain transformers, without the gates that the table was made with."""
+    folder = project.root / "results/micro/pruned/tiny/words/taxonomy-0.5"
+    assert project.snakemake(str(folder.relative_to(project.root))).jobs == Counter(export=1)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    transformers.AutoTokenizer.from_pretrained(folder)
+    content = json.loads((folder / "mask.json").read_text())
+    assert content["heads"] == 12
+    assert len(content["removed"]) == 6
+    assert sum(map(sum, content["mask"])) == 6
+    assert all(content["mask"][layer][head] == 0 for layer, head in content["removed"])
+    tokens = pd.read_parquet(project.root / "results/micro/tokens/tiny/words.parquet").query("split == 'evaluate'")
+    losses = pd.read_csv(project.root / "results/micro/removal/tiny/words/losses/taxonomy.csv")
+    losses = losses.query("retention == 0.5").set_index("document")["loss"]
+    assert len(tokens) == len(losses) == 2
+    for document, window in zip(tokens["document"], tokens["tokens"], strict=True):
+        window = torch.tensor(window, dtype=torch.long)[None]
+        with torch.no_grad():
+            assert float(model(window, labels=window).loss) == pytest.approx(losses[document], abs=1e-5)
+
+
+def test_heads_are_scored_and_losses_measured_on_documents_apart(finished):
+    tokens = pd.read_parquet(finished.root / "results/micro/tokens/tiny/words.parquet")
+    splits = tokens.groupby("split")["document"].agg(set)
+    folder = finished.root / "results/micro/removal/tiny/words"
+    for path in (folder / "losses/random.csv", folder / "ablation.csv", folder / "scan/shard-0-of-2.csv"):
+        assert set(pd.read_csv(path)["document"]) == splits["evaluate"]
+    assert not splits["evaluate"] & (splits["geometry"] | splits["score"])
+
+
+def test_the_unpruned_model_is_the_same_in_every_table(finished):
+    folder = finished.root / "results/micro/removal/tiny/words"
+    frames = [pd.read_csv(path) for path in folder.rglob("*.csv") if path.name != "head_scores.csv"]
+    assert len(frames) == 6
+    unpruned = pd.concat(frames).groupby("document")["unpruned"]
+    assert len(unpruned) == 2
+    assert (unpruned.max() - unpruned.min()).max() < 1e-6
 
 
 def test_only_restricts_a_run(fresh):

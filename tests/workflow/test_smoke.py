@@ -55,6 +55,24 @@ def test_no_operation_is_lost(real):
     assert frame[["mean", "low", "high"]].notna().all(axis=None)
 
 
+def test_removing_heads_costs_more_the_more_are_removed(real):
+    frame = table(real, "removal")
+    unpruned = frame.query("score == 'unpruned'")["loss"].item()
+    assert 3 < unpruned < 4.5
+    losses = frame.query("score != 'unpruned'").pivot(index="score", columns="retention", values="loss")
+    assert len(losses) == 4
+    assert (losses[0.5] > losses[0.9] + 1).all()
+    assert (losses[0.9] > unpruned).all()
+
+
+def test_the_scan_finds_single_heads_that_matter(real):
+    frame = table(real, "head_scan")
+    assert len(frame) == 30 * 9
+    worst = frame.set_index("rank").loc[1]
+    assert worst["outlier"]
+    assert worst["increase"] > 10 * frame["increase"].median()
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_dequantized_models_are_right(real, name):
     """A wrong transposition, scale, rotary base or norm would show as a loss many nats higher."""

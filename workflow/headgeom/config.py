@@ -36,15 +36,26 @@ def validated(config: dict[str, Any], origin: str) -> dict[str, Any]:
     if error is not None:
         raise UserError(f"{origin}: {_explain(error)}")
     config = _with_defaults(config, schema, schema)
-    for check in (_check_names, _check_sizes, _check_documents, _check_paths):
+    for check in (_check_names, _check_sizes, _check_documents, _check_paths, _check_removal):
         problem = check(config)
         if problem:
             raise UserError(f"{origin}: {problem}")
     for entry in config["models"] + config["corpora"]:
         entry.setdefault("title", entry["name"])
+    for kind in ("models", "corpora") if "removal" in config else ():
+        config["removal"].setdefault(kind, [entry["name"] for entry in config[kind]])
     for kind, names in config["only"].items():
         config[kind] = [entry for entry in config[kind] if entry["name"] in names]
     return config
+
+
+def own_removal(config: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The merged ``config`` with the ``removal`` of one's own config, ``given``, whole; without one if it has none.
+
+    Merged key by key, a run of other models would inherit the names of the default's.
+    """
+    rest = {key: value for key, value in config.items() if key != "removal"}
+    return rest | {key: given[key] for key in ("removal",) if key in given}
 
 
 def _explain(error: ValidationError) -> str:
@@ -117,4 +128,27 @@ def _check_paths(config: dict[str, Any]) -> str | None:
             path = entry["source"].get("path")
             if path is not None and not Path(path).exists():
                 return f"{kind}[{number}].source.path: there is no {path!r} ({kind} entry {entry['name']!r})"
+    return None
+
+
+def _check_removal(config: dict[str, Any]) -> str | None:
+    if "removal" not in config:
+        return None
+    removal, documents = config["removal"], config["windows"]["documents"]
+    for kind in ("models", "corpora"):
+        names = [entry["name"] for entry in config[kind]]
+        unknown = sorted(set(removal.get(kind, [])) - set(names))
+        if unknown:
+            return f"removal.{kind}: {unknown[0]!r} is none of {', '.join(names)}"
+    for split, least in (("score", 1), ("evaluate", 2)):
+        if documents[split] < least:
+            return (
+                f"windows.documents.{split}: {documents[split]} documents, but `removal` needs at least {least}; "
+                "raise it, or take `removal` out"
+            )
+    if removal["scan_documents"] > documents["evaluate"]:
+        return (
+            f"removal.scan_documents: {removal['scan_documents']} of {documents['evaluate']} documents "
+            "(windows.documents.evaluate)"
+        )
     return None

@@ -1,0 +1,64 @@
+"""Losses of pruned models on the windows of one (model, corpus) pair: what the stages of head removal share.
+
+Their tables have a row for each set of gates and document: labels of the set, document, ``loss`` and ``unpruned``, the
+mean token NLL in nats with the set's gates and with all heads. So every difference can be taken document by document.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from . import attention, models, packing, provenance, scan, tables
+from .files import sha256
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of one split: document ids, tokens [documents, length], and what is on record of them."""
+
+    documents: list[str]
+    tokens: Tensor
+    record: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path, split: str, most: int | None = None) -> "Windows":
+        """The split's first ``most`` documents in hashed order, or all."""
+        frame, record = tables.read_parquet(path)
+        frame = frame[frame["split"] == split].sort_values("order")[:most]
+        tokens = torch.from_numpy(np.stack(list(frame["tokens"])).astype(np.int64))
+        return cls(list(frame["document"]), tokens, record)
+
+
+def load_model(checkpoint: Path, settings: dict[str, Any]) -> PreTrainedModel:
+    """The model with the attention function installed; settings: dtype, device."""
+    return attention.install(models.load_model(checkpoint, settings["dtype"], settings["device"]))
+
+
+def shape(model: PreTrainedModel) -> tuple[int, int]:
+    """Layers and heads of a layer."""
+    config = model.config.get_text_config()
+    return config.num_hidden_layers, config.num_attention_heads
+
+
+def losses(
+    model: PreTrainedModel, windows: Windows, labels: list[dict[str, Any]], masks: list[np.ndarray], batch_size: int
+) -> pd.DataFrame:
+    """The table of losses; labels and masks [layers, heads] of each set."""
+    gates = torch.from_numpy(np.stack([np.ones_like(masks[0]), *masks]))
+    unpruned, *pruned = scan.gated_losses(packing.pack(model), windows.tokens, gates.float(), batch_size)
+    common = {"document": windows.documents, "unpruned": unpruned}
+    frames = [pd.DataFrame({**label, **common, "loss": loss}) for label, loss in zip(labels, pruned, strict=True)]
+    return pd.concat(frames, ignore_index=True)
+
+
+def record(stage: str, settings: dict[str, Any], windows: Windows, **inputs: Path) -> dict[str, Any]:
+    """Provenance of a table made from the windows and other ``inputs``."""
+    hashes = {name: sha256(path) for name, path in inputs.items()}
+    facts = {"sources": windows.record["sources"], "bos": windows.record["bos"], "inputs": hashes}
+    return provenance.record(stage, settings, **facts)

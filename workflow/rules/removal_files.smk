@@ -1,0 +1,29 @@
+# What a run with head removal adds: its pairs, shards and tables; nothing where the config has no `removal`.
+REMOVAL = config.get("removal")
+REMOVAL_PAIRS = [pair for pair in PAIRS if REMOVAL and pair[0] in REMOVAL["models"] and pair[1] in REMOVAL["corpora"]]
+REMOVAL_TABLES = ["head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"] if REMOVAL_PAIRS else []
+REMOVAL_SCORES = ["random", *REMOVAL["scores"]] if REMOVAL else []
+REMOVAL_SHARDS = [f"{shard}-of-{REMOVAL['scan_shards']}" for shard in range(REMOVAL["scan_shards"])] if REMOVAL else []
+if not REMOVAL_PAIRS:
+    FIGURES = {name: figure for name, figure in FIGURES.items() if not figure.get("removal")}
+
+
+def removal_settings(wildcards, *names, **values):
+    """Settings of a stage that runs the model on windows; ``names`` are keys of `removal`."""
+    return settings(
+        model=wildcards.model,
+        corpus=wildcards.corpus,
+        device=config["device"],
+        dtype=MODELS[wildcards.model]["dtype"],
+        **{name: REMOVAL[name] for name in names},
+        **values,
+    )
+
+
+def of_removal_pairs(pattern, **lists):
+    """A path for each pair whose heads are removed, and each combination of the ``lists``."""
+    return [
+        path
+        for model, corpus in REMOVAL_PAIRS
+        for path in expand(pattern, run=RUN, model=model, corpus=corpus, **lists)
+    ]
