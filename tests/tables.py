@@ -150,6 +150,8 @@ def tightness(layers: int, sizes: tuple[int, ...]) -> Iterator[dict]:
                         ratio = np.nan if (group, n) == ("selected", 1) else factor * (0.8 + 0.2 * np.cos(place))
                         keys = {"certificate": level, "ranking": ranking, "pool": pool, "size": n}
                         yield keys | {"by": by, "group": group} | bounded(ratio, 0.02, "ratio")
+
+
 def around(name: str, value: float, spread: float = 0.05) -> dict[str, float]:
     return {name: value, f"{name}_low": value - spread, f"{name}_high": value + spread}
 
@@ -182,7 +184,8 @@ def head_scan(heads: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
     frame["increase"] = 0.01 * random.standard_normal(len(frame)) + 0.005 * random.pareto(1, len(frame))
     frame = frame.assign(low=frame["increase"] - 0.005, high=frame["increase"] + 0.005, documents=4)
     frame["rank"] = frame["increase"].rank(method="first", ascending=False).astype(int)
-    return frame.assign(outlier=frame["low"] > 0.05)
+    gaps = {f"from_regime{end}": frame["increase"] for end in ("", "_low", "_high")}
+    return frame.assign(outlier=frame["low"] > 0.05, **gaps)
 
 
 def critical_heads(scan: pd.DataFrame) -> pd.DataFrame:

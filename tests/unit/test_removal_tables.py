@@ -144,6 +144,8 @@ def test_critical_heads_tell_their_distance_from_the_median_and_their_regime():
     first = table.iloc[0]
     assert (first["median"], first["gap"], first["regime"]) == (5, 55, "mixer")
     assert first["regime_mean"] == pytest.approx((0 + 2 + 4 + 6 + 8 + 60) / 6)
+    assert first["from_regime"] == pytest.approx(60 - first["regime_mean"])
+    assert first["from_regime_low"] <= first["from_regime"] <= first["from_regime_high"]
     assert first["perplexity_factor"] == pytest.approx(np.exp(60))
     assert list(table["outlier"][:3]) == [True, True, False]
 

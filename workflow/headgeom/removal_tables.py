@@ -103,6 +103,9 @@ def head_scan(frame: pd.DataFrame, regimes: pd.DataFrame, bootstrap: Bootstrap) 
     table = wide.index.to_frame(index=False)
     table["regime"] = regimes.set_index(["layer", "head"])["regime"].loc[wide.index].to_numpy()
     table = table.assign(increase=value, low=low, high=high)
+    means = wide.groupby(table["regime"].to_numpy()).transform("mean")
+    gap, gap_low, gap_high = bootstrap.mean((wide - means).to_numpy().T)
+    table = table.assign(from_regime=gap, from_regime_low=gap_low, from_regime_high=gap_high)
     table["rank"] = table["increase"].rank(method="first", ascending=False).astype(int)
     return table.assign(outlier=low > fence(value), documents=wide.shape[1])
 
@@ -118,7 +121,8 @@ def critical_heads(scan: pd.DataFrame) -> pd.DataFrame:
     top = scan.sort_values("rank").head(TOP)
     median = scan["increase"].median()
     means = scan.groupby("regime")["increase"].mean()
-    table = top[["rank", "layer", "head", "regime", "increase", "low", "high"]].assign(
+    gaps = ["from_regime", "from_regime_low", "from_regime_high"]
+    table = top[["rank", "layer", "head", "regime", "increase", "low", "high", *gaps]].assign(
         perplexity_factor=np.exp(top["increase"]),
         median=median,
         gap=top["increase"] - median,

@@ -4,7 +4,7 @@
 rule claims:
     input:
         ledger="config/claims.yaml",
-        tables=tables(),
+        tables=tables() + tables(REMOVAL_TABLES),
     output:
         json=f"results/{RUN}/claims.json",
         markdown=f"results/{RUN}/claims.md",

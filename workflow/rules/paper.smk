@@ -6,7 +6,7 @@ rule paper:
         source="paper/replication.typ",
         parts=[f"paper/{name}" for name in PAPER_PARTS],
         claims=f"results/{RUN}/claims.json",
-        tables=tables(),
+        tables=tables() + tables(REMOVAL_TABLES),
         figures=figures(),
     output:
         pdf=f"paper/{RUN}/replication.pdf",
