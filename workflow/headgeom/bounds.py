@@ -37,7 +37,7 @@ _UNDERFLOW = 2.0**-107
 
 @dataclass(frozen=True)
 class Interval:
-    """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, sources].
+    """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, 1].
 
     norm_low, norm_high: of the v_j, j >= 1; norm_sink: of v_0; cosine_low, cosine_high: cos(v_i, v_j), i, j >= 1;
     sink_low, sink_high: cos(v_0, v_j). NaN stands for an empty interval or a sink that is hidden.
@@ -52,49 +52,67 @@ class Interval:
     sink_high: Tensor
 
 
-def closeness_bounds(
-    weights: Tensor, sink: Tensor, selected: Tensor, known: Interval, slack: float
-) -> tuple[Tensor, Tensor]:
-    """L and U, [..., sets, sources], of all sources (L holds for selected, U for the other sources).
+def lower_bounds(
+    weights: Tensor, at_sink: Tensor, others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor
+) -> Tensor:
+    """L of the selected sources, [..., sets, N].
 
-    weights: [..., 1, sources]; sink: [..., 1, sources] bool, true at source 0; selected: [..., sets, sources] bool.
+    weights, at_sink: [..., sets, N], the sources' weights and whether each is the sink; others, sink_weight:
+    [..., sets, 1], the weight of the selected sources other than the sink, and that of the sink if it is selected.
     With weights a_j ||v_j|| and all norms 1 the bounds are those of ``per_token``.
     """
-    others = (weights * (selected & ~sink)).sum(-1, keepdim=True)
-    sink_weight = (weights * (selected & sink)).sum(-1, keepdim=True)
-    low, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
-    sink_low, sink_high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
-    norm_sink = known.norm_sink.nan_to_num(nan=0.0)
-    sink_low, sink_high = norm_sink * sink_low, norm_sink * sink_high
-    square = weights * torch.where(sink, norm_sink, known.norm_low) ** 2
-    lower = square + 2 * torch.where(
-        sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low
-    )
-    upper = 2 * torch.where(sink, others * sink_high, others * high + sink_weight * sink_high) - square
-    norm = torch.where(sink, norm_sink, known.norm_high)
+    low, _ = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
+    sink_low, _, norm_sink = _sink_interval(known)
+    square = weights * torch.where(at_sink, norm_sink, known.norm_low) ** 2
+    cross = torch.where(at_sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low)
+    norm = torch.where(at_sink, norm_sink, known.norm_high)
     size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * norm_sink)
-    allowance = slack * (weights * size + _UNDERFLOW)
-    return weights * lower - allowance, weights * upper + allowance
+    return weights * (square + 2 * cross) - slack * (weights * size + _UNDERFLOW)
 
 
-def certified_counts(lower: Tensor, upper: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
-    """Upper bound of FP and lower bound of TP, each [..., sets] int64."""
-    least = torch.where(selected, lower, torch.inf).amin(-1, keepdim=True)
-    largest = torch.where(selected, -torch.inf, upper).amax(-1, keepdim=True)
-    return ((upper >= least) & ~selected).sum(-1), ((lower > largest) & selected).sum(-1)
+def upper_terms(
+    others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """p, q and p_0, q_0, [..., sets, 1], such that ``upper_bounds`` makes U of them; arguments as in ``lower_bounds``."""
+    _, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
+    _, sink_high, norm_sink = _sink_interval(known)
+    size = known.norm_high * others + norm_sink * sink_weight
+    linear = 2 * (others * high + sink_weight * sink_high) + 2 * slack * known.norm_high * size
+    square = slack * known.norm_high**2 - known.norm_low**2
+    sink_linear = 2 * others * sink_high + 2 * slack * norm_sink * known.norm_high * others
+    return linear, square, sink_linear, (slack - 1) * norm_sink**2
 
 
-def selected_side_bounds(g: Tensor, sums: Tensor, norms: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """L and U, [..., sets, sources], of the ``selected`` certificate.
+def upper_bounds(
+    weights: Tensor, terms: tuple[Tensor, Tensor, Tensor, Tensor], slack: float | Tensor, has_sink: bool
+) -> Tensor:
+    """U of all sources (it holds for those not selected), [..., sets, sources]: a_j (p + q a_j) and the allowance.
 
-    g: measured closeness [..., sets, sources], of which only that of selected sources is used; sums: [..., sets,
-    head_dim]; norms: contribution norms b [..., sources]. By Cauchy and Schwarz <y_j, s> <= b_j ||s||. Nothing
-    better can be said: y_j may point along s.
+    weights: [..., 1, sources]; terms: p, q and, for the sink, p_0, q_0, [..., sets, 1]. The sink is source 0.
     """
-    length = sums.norm(dim=-1, keepdim=True)
-    b = norms.unsqueeze(-2)
-    allowance = slack * (b * (2 * length + b) + _UNDERFLOW)
-    return g - allowance, 2 * b * length - b.square() + allowance
+    linear, square, sink_linear, sink_square = terms
+    upper = (square * weights).add(linear).mul_(weights)
+    if has_sink:
+        weight = weights[..., :1]
+        upper[..., :1] = weight * (sink_linear + sink_square * weight)
+    return upper.add_(slack * _UNDERFLOW)
+
+
+def selected_lower_bounds(g: Tensor, length: Tensor, b: Tensor, slack: float | Tensor) -> Tensor:
+    """L of the ``selected`` certificate, [..., sets, N]: the measured g of the selected sources, less the allowance.
+
+    length: [..., sets, 1], ||s||; b: [..., sets, N], the sources' contribution norms.
+    """
+    return g - slack * (b * (2 * length + b) + _UNDERFLOW)
+
+
+def selected_upper_terms(length: Tensor, slack: float | Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As ``upper_terms``, of the ``selected`` certificate, with contribution norms b_j as weights.
+
+    By Cauchy and Schwarz <y_j, s> <= b_j ||s||. Nothing better can be said: y_j may point along s.
+    """
+    linear, square = 2 * (1 + slack) * length, (slack - 1) * torch.ones_like(length)
+    return linear, square, linear, square
 
 
 def slack(head_dim: int, size: int) -> float:
@@ -102,38 +120,42 @@ def slack(head_dim: int, size: int) -> float:
     return (4 * head_dim + 2 * size + 32) * 2.0**-24
 
 
-def pair_interval(units: Tensor, sink: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Cosine intervals over the pairs that a certificate needs, each [..., sizes, 1].
+def pair_interval(units: Tensor, sink: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cosine intervals over the pairs that a certificate needs, each [..., sets, 1].
 
-    units: unit values in rank order [..., sources, head_dim]; sink: [..., sources] bool. Returns the least cosine
-    of two selected sources, the largest of a selected and an unselected one, the least of the sink with a selected
-    one, and the largest of the sink with a source on the other side of the cut. Pairs with a zero vector are left out.
+    units: unit values [..., 1, sources, head_dim]; sink: [sources] bool, true at source 0 if it is the sink; index:
+    [..., sets, N], the selected sources. Returns the least cosine of two selected sources, the largest of a selected and
+    an unselected one, the least of the sink with a selected one, and the largest of the sink with a source on the other
+    side of the cut. Pairs with a zero vector are left out.
     """
     real = units.square().sum(-1) > 0
-    plain = real & ~sink
-    sink_unit = (units * sink.unsqueeze(-1)).sum(-2, keepdim=True)
-    with_sink = (units * sink_unit).sum(-1)
-    has_sink = sink_unit.square().sum((-1, -2)) > 0
-    rows = [_cut(units, plain, with_sink, has_sink, sink, size) for size in sizes]
-    return tuple(torch.stack(column, dim=-1).unsqueeze(-1) for column in zip(*rows, strict=True))
+    plain = (real & ~sink).expand(*index.shape[:-1], -1)
+    chosen = torch.zeros_like(plain).scatter_(-1, index, True)
+    inside = units.expand(*index.shape[:-1], -1, -1).gather(
+        -2, index.unsqueeze(-1).expand(*index.shape, units.shape[-1])
+    )
+    cosines = inside @ units.transpose(-1, -2)
+    usable = plain.gather(-1, index).unsqueeze(-1)
+    itself = index.unsqueeze(-1) == torch.arange(units.shape[-2], device=units.device)
+    within = usable & (plain & chosen).unsqueeze(-2) & ~itself
+    across = usable & (plain & ~chosen).unsqueeze(-2)
+    with_sink = units @ units[..., :1, :].transpose(-1, -2)
+    near = plain & (real & sink).any(-1, keepdim=True)
+    other_side = near & (chosen != (chosen & sink).any(-1, keepdim=True))
+    ends = (
+        torch.where(within, cosines, torch.inf).amin((-1, -2)),
+        torch.where(across, cosines, -torch.inf).amax((-1, -2)),
+        torch.where(near & chosen, with_sink.squeeze(-1), torch.inf).amin(-1),
+        torch.where(other_side, with_sink.squeeze(-1), -torch.inf).amax(-1),
+    )
+    return tuple(torch.where(x.isinf(), torch.nan, x).unsqueeze(-1) for x in ends)
 
 
-def _cut(units, plain, with_sink, has_sink, sink, size) -> tuple[Tensor, ...]:
-    """The four extremes for the set of the first ``size`` sources, each [...]."""
-    inside, outside = units[..., :size, :], units[..., size:, :]
-    within = inside @ inside.transpose(-1, -2)
-    usable = plain[..., :size, None] & plain[..., None, :size]
-    usable = usable & ~torch.eye(size, dtype=torch.bool, device=units.device)
-    low = torch.where(usable, within, torch.inf).amin((-1, -2))
-    across = outside @ inside.transpose(-1, -2)
-    usable = plain[..., size:, None] & plain[..., None, :size]
-    high = torch.where(usable, across, -torch.inf).amax((-1, -2))
-    chosen = torch.arange(units.shape[-2], device=units.device) < size
-    near = plain & has_sink[..., None]
-    sink_low = torch.where(near & chosen, with_sink, torch.inf).amin(-1)
-    sink_selected = sink[..., :size].any(-1, keepdim=True)
-    sink_high = torch.where(near & (chosen != sink_selected), with_sink, -torch.inf).amax(-1)
-    return tuple(torch.where(x.isinf(), torch.nan, x) for x in (low, high, sink_low, sink_high))
+def _sink_interval(known: Interval) -> tuple[Tensor, Tensor, Tensor]:
+    """Ends of <v_0, v_j>, and ||v_0||; zeros for a hidden sink."""
+    low, high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
+    norm = known.norm_sink.nan_to_num(nan=0.0)
+    return norm * low, norm * high, norm
 
 
 def _product_interval(low: Tensor, high: Tensor, norm_low: Tensor, norm_high: Tensor, power: int):

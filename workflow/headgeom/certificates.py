@@ -1,78 +1,99 @@
-"""The certificates of ``bounds`` for every head, pool, ranking and size of a layer."""
+"""The certificates of ``bounds`` for every head, ranking and pool of a document, one size at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from . import bounds, separability, sink
+from . import bounds, separability
 from .bounds import Interval
 
+_BLOCK = 1 << 22
+"""Cosines of level ``pairs`` held at once."""
 
-def certify(
-    g: Tensor,
-    sums: Tensor,
-    weights: Tensor,
-    values: Tensor,
-    is_sink: Tensor,
-    known: dict[str, Tensor],
-    sizes: list[int],
-    pairs: int,
-) -> dict[str, Tensor]:
-    """Certified FP and TP, each [document, head, certificate, ranking, size].
 
-    All in rank order: g [document, head, ranking, size, sources], sums [document, head, ranking, size, head_dim],
-    weights and is_sink [document, head, ranking, sources], values with head_dim. ``known`` has the value quantities
-    [document, head]. Level ``pairs`` is -1 from document number ``pairs`` on.
+@dataclass(frozen=True)
+class Operations:
+    """Attention operations of one document: those of the heads of one or more layers that see the same sources.
+
+    weights, norms: [heads, sources] attention weights and value norms; known: value quantities, [heads, ...];
+    units: makes the unit values [heads, sources, head_dim], for level ``pairs``, which is left out without it.
+    Source 0 is the sink if ``has_sink``; ``slack`` is that of ``bounds``.
     """
-    selected = separability.prefix_sets(g.shape[-1], sizes, g.device)
-    slack = bounds.slack(values.shape[-1], max(sizes))
-    norms = values.norm(dim=-1)
-    a, b, at_sink = weights.unsqueeze(-2), (weights * norms).unsqueeze(-2), is_sink.unsqueeze(-2)
-    found = {
-        "interval": bounds.closeness_bounds(a, at_sink, selected, _interval(known), slack),
-        "per_token": bounds.closeness_bounds(b, at_sink, selected, _unit_interval(known), slack),
-        "selected": bounds.selected_side_bounds(g, sums, weights * norms, slack),
-        "constant_norm": bounds.closeness_bounds(a, at_sink, selected, _means(known), 0.0),
-    }
-    counts = {level: bounds.certified_counts(lower, upper, selected) for level, (lower, upper) in found.items()}
-    counts["pairs"] = _pairs(b, values, norms, is_sink, selected, sizes, pairs, slack)
-    fp, tp = (torch.stack([counts[level][k] for level in bounds.LEVELS], dim=2) for k in range(2))
-    return {"certified_fp": fp, "certified_tp": tp}
+
+    weights: Tensor
+    norms: Tensor
+    known: dict[str, Tensor]
+    has_sink: bool
+    slack: float
+    units: Callable[[], Tensor] | None = None
+
+    @cached_property
+    def contribution_norms(self) -> Tensor:
+        """b_j = a_j ||v_j||, [heads, sources]."""
+        return self.weights * self.norms
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """What levels ``interval``, ``per_token`` and ``constant_norm`` know, [heads, 1, 1]."""
+        known = {name: x[:, None, None] for name, x in self.known.items() if x.dim() == 1}
+        ends = (x[:, None, None] for x in (self.known["coherence"][:, 0], self.known["coherence"][:, -1]))
+        cosines = (*ends, known["sink_cosine_min"], known["sink_cosine_max"])
+        one = torch.ones_like(known["norm_min"])
+        norm, cosine, with_sink = known["norm_mean"], known["coherence_mean"], known["sink_alignment"]
+        return {
+            "interval": Interval(known["norm_min"], known["norm_max"], known["sink_norm"], *cosines),
+            "per_token": Interval(one, one, one, *cosines),
+            "constant_norm": Interval(norm, norm, known["sink_norm"], cosine, cosine, with_sink, with_sink),
+        }
 
 
-def _pairs(b, values, norms, is_sink, selected, sizes, pairs, slack) -> tuple[Tensor, Tensor]:
-    """Counts of level ``pairs`` for the first documents, -1 for the others."""
-    missing = torch.full((*b.shape[:3], len(sizes)), -1, device=b.device)
-    if not pairs:
-        return missing, missing
-    units = sink.unit(values[:pairs], norms[:pairs])
-    one = torch.ones((), device=b.device)
-    known = Interval(one, one, one, *bounds.pair_interval(units, is_sink[:pairs], sizes))
-    lower, upper = bounds.closeness_bounds(b[:pairs], is_sink[:pairs].unsqueeze(-2), selected, known, slack)
-    counts = bounds.certified_counts(lower, upper, selected)
-    return tuple(torch.cat((count, missing[pairs:])) for count in counts)
+def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Certified FP and TP, each [pools, level, heads, sets]; level ``pairs`` is -1 without units.
+
+    index: [heads, sets, N], the selected sources; g: their closeness; sums: [heads, sets, head_dim].
+    """
+    a, b = operations.weights, operations.contribution_norms
+    intervals = dict(operations.intervals)
+    if operations.units is not None:
+        intervals["pairs"] = _pair_intervals(operations, index)
+    lower, upper = [], []
+    for level in bounds.LEVELS:
+        weights = a if level in ("interval", "constant_norm") else b
+        slack = 0.0 if level == "constant_norm" else operations.slack
+        chosen = weights.unsqueeze(1).expand(-1, index.shape[1], -1).gather(-1, index)
+        if level == "selected":
+            length = sums.norm(dim=-1, keepdim=True)
+            lower.append(bounds.selected_lower_bounds(g, length, chosen, slack))
+            terms = bounds.selected_upper_terms(length, slack)
+        elif level in intervals:
+            at_sink = (index == 0) & operations.has_sink
+            totals = [torch.where(at, chosen, 0.0).sum(-1, keepdim=True) for at in (~at_sink, at_sink)]
+            lower.append(bounds.lower_bounds(chosen, at_sink, *totals, intervals[level], slack))
+            terms = bounds.upper_terms(*totals, intervals[level], slack)
+        else:
+            continue
+        upper.append(bounds.upper_bounds(weights.unsqueeze(1), terms, slack, operations.has_sink))
+    _, rest, at_sink = separability.split(torch.stack(upper), index.expand(len(upper), -1, -1, -1), operations.has_sink)
+    counts = separability.outer_counts(torch.stack(lower), rest, at_sink)
+    return tuple(count if "pairs" in intervals else _with_missing_pairs(count) for count in counts)
 
 
-def _interval(known: dict[str, Tensor]) -> Interval:
-    names = ("norm_min", "norm_max", "sink_norm")
-    return Interval(*(_spread(known[name]) for name in names), *_cosines(known))
+def _with_missing_pairs(counts: Tensor) -> Tensor:
+    place = bounds.LEVELS.index("pairs")
+    missing = torch.full_like(counts[:, :1], -1)
+    return torch.cat((counts[:, :place], missing, counts[:, place:]), dim=1)
 
 
-def _unit_interval(known: dict[str, Tensor]) -> Interval:
-    one = torch.ones((), device=known["norm_min"].device)
-    return Interval(one, one, one, *_cosines(known))
-
-
-def _means(known: dict[str, Tensor]) -> Interval:
-    norm, cosine, with_sink = (_spread(known[name]) for name in ("norm_mean", "coherence_mean", "sink_alignment"))
-    return Interval(norm, norm, _spread(known["sink_norm"]), cosine, cosine, with_sink, with_sink)
-
-
-def _cosines(known: dict[str, Tensor]) -> list[Tensor]:
-    coherence = known["coherence"]
-    ends = (coherence[..., 0], coherence[..., -1], known["sink_cosine_min"], known["sink_cosine_max"])
-    return [_spread(end) for end in ends]
-
-
-def _spread(x: Tensor) -> Tensor:
-    """[document, head] to [document, head, ranking, set, source]."""
-    return x[..., None, None, None]
+def _pair_intervals(operations: Operations, index: Tensor) -> Interval:
+    """What level ``pairs`` knows, [heads, sets, 1], in blocks of heads."""
+    units = operations.units()
+    sources = units.shape[-2]
+    at_sink = (torch.arange(sources, device=units.device) == 0) & operations.has_sink
+    step = max(1, _BLOCK // (index[0].numel() * sources))
+    blocks = zip(units.unsqueeze(1).split(step), index.split(step), strict=True)
+    ends = [bounds.pair_interval(block, at_sink, sets) for block, sets in blocks]
+    one = torch.ones((), device=units.device)
+    return Interval(one, one, one, *(torch.cat(column) for column in zip(*ends, strict=True)))
