@@ -1,4 +1,4 @@
-"""Certificates of separability (spec, section 5; the inequalities are proved there).
+"""Certificates of separability (spec, section 5; proofs in paper/bounds.typ).
 
 Every certificate gives lower bounds L_i <= g_i of the selected and upper bounds U_j >= g_j of the other sources,
 where g is the closeness of ``separability``. Then
@@ -10,7 +10,9 @@ The certificates differ in what they may know, besides the attention weights a:
 - ``interval``: intervals of the value norms, of their cosines, and of their cosines with the sink (the paper's);
 - ``per_token``: every norm instead of the interval;
 - ``pairs``: also, cosine intervals over just the pairs that occur in L and in U;
-- ``selected``: the selected vectors, and of the others only norms: U_j = 2 b_j ||s|| - b_j^2 with b_j = ||y_j||.
+- ``selected``: the selected vectors, and of the others only norms: U_j = 2 b_j ||s|| - b_j^2 with b_j = ||y_j||;
+- ``selected_sink``: also, the largest cosine s+ of the sink with another source. Where the sink is selected, no other
+  v_j comes nearer to s than by the angle arccos(s+) less the angle of v_0 and s, so ||s|| shrinks by a cosine.
 
 ``constant_norm`` puts the means in the place of the intervals: a prediction, no certificate.
 
@@ -24,11 +26,12 @@ where the last term is for products that underflow. This is the only tolerance: 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-CERTIFICATES = ("interval", "per_token", "pairs", "selected")
+CERTIFICATES = ("interval", "per_token", "pairs", "selected", "selected_sink")
 LEVELS = (*CERTIFICATES, "constant_norm")
 
 _UNDERFLOW = 2.0**-107
@@ -51,6 +54,18 @@ class Interval:
     sink_low: Tensor
     sink_high: Tensor
 
+    @cached_property
+    def products(self) -> tuple[Tensor, Tensor]:
+        """Ends lowC, highC of <v_i, v_j>, i, j >= 1."""
+        return _product_interval(self.cosine_low, self.cosine_high, self.norm_low, self.norm_high, power=2)
+
+    @cached_property
+    def sink(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ends lowS, highS of <v_0, v_j>, and ||v_0||; zeros for a hidden sink."""
+        low, high = _product_interval(self.sink_low, self.sink_high, self.norm_low, self.norm_high, power=1)
+        norm = self.norm_sink.nan_to_num(nan=0.0)
+        return norm * low, norm * high, norm
+
 
 def lower_bounds(
     weights: Tensor, at_sink: Tensor, others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor
@@ -61,58 +76,70 @@ def lower_bounds(
     [..., sets, 1], the weight of the selected sources other than the sink, and that of the sink if it is selected.
     With weights a_j ||v_j|| and all norms 1 the bounds are those of ``per_token``.
     """
-    low, _ = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
-    sink_low, _, norm_sink = _sink_interval(known)
-    square = weights * torch.where(at_sink, norm_sink, known.norm_low) ** 2
-    cross = torch.where(at_sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low)
+    low, (sink_low, _, norm_sink) = known.products[0], known.sink
     norm = torch.where(at_sink, norm_sink, known.norm_high)
-    size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * norm_sink)
+    square = weights * torch.where(at_sink, norm_sink, known.norm_low).square()
+    cross = torch.where(at_sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low)
+    size = norm * (weights * norm + 2 * (others * known.norm_high + sink_weight * norm_sink))
     return weights * (square + 2 * cross) - slack * (weights * size + _UNDERFLOW)
 
 
-def upper_terms(
-    others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """p, q and p_0, q_0, [..., sets, 1], such that ``upper_bounds`` makes U of them; arguments as in ``lower_bounds``."""
-    _, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
-    _, sink_high, norm_sink = _sink_interval(known)
+def upper_terms(others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor) -> Tensor:
+    """p, q and, of the sink, p_0, q_0, which ``upper_bounds`` needs: [4, ..., sets, 1]; the rest as in ``lower_bounds``."""
+    high, (_, sink_high, norm_sink) = known.products[1], known.sink
     size = known.norm_high * others + norm_sink * sink_weight
-    linear = 2 * (others * high + sink_weight * sink_high) + 2 * slack * known.norm_high * size
-    square = slack * known.norm_high**2 - known.norm_low**2
-    sink_linear = 2 * others * sink_high + 2 * slack * norm_sink * known.norm_high * others
-    return linear, square, sink_linear, (slack - 1) * norm_sink**2
+    linear = others * high + sink_weight * sink_high + slack * known.norm_high * size
+    square = slack * known.norm_high.square() - known.norm_low.square()
+    sink_linear = others * (sink_high + slack * norm_sink * known.norm_high)
+    return _terms(2 * linear, square, 2 * sink_linear, (slack - 1) * norm_sink.square())
 
 
-def upper_bounds(
-    weights: Tensor, terms: tuple[Tensor, Tensor, Tensor, Tensor], slack: float | Tensor, has_sink: bool
-) -> Tensor:
+def upper_bounds(weights: Tensor, terms: Tensor, slack: float | Tensor, has_sink: bool) -> Tensor:
     """U of all sources (it holds for those not selected), [..., sets, sources]: a_j (p + q a_j) and the allowance.
 
-    weights: [..., 1, sources]; terms: p, q and, for the sink, p_0, q_0, [..., sets, 1]. The sink is source 0.
+    weights: [..., 1, sources]. The sink, if there is one, is source 0, with p_0 and q_0 in the place of p and q.
     """
     linear, square, sink_linear, sink_square = terms
-    upper = (square * weights).add(linear).mul_(weights)
+    upper = (square * weights).add_(linear).mul_(weights)
     if has_sink:
         weight = weights[..., :1]
         upper[..., :1] = weight * (sink_linear + sink_square * weight)
     return upper.add_(slack * _UNDERFLOW)
 
 
-def selected_lower_bounds(g: Tensor, length: Tensor, b: Tensor, slack: float | Tensor) -> Tensor:
-    """L of the ``selected`` certificate, [..., sets, N]: the measured g of the selected sources, less the allowance.
+def selected_lower_bounds(g: Tensor, length: Tensor, b: Tensor, slack: float) -> Tensor:
+    """L of the ``selected`` certificates, [..., sets, N]: the measured g of the selected sources, less the allowance.
 
     length: [..., sets, 1], ||s||; b: [..., sets, N], the sources' contribution norms.
     """
     return g - slack * (b * (2 * length + b) + _UNDERFLOW)
 
 
-def selected_upper_terms(length: Tensor, slack: float | Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As ``upper_terms``, of the ``selected`` certificate, with contribution norms b_j as weights.
+def selected_upper_terms(length: Tensor, reach: Tensor | float, slack: float) -> Tensor:
+    """As ``upper_terms``, with contribution norms b_j as weights; ``reach`` is 1, or that of ``sink_reach``.
 
-    By Cauchy and Schwarz <y_j, s> <= b_j ||s||. Nothing better can be said: y_j may point along s.
+    By Cauchy and Schwarz <y_j, s> <= b_j ||s||, and from norms alone nothing better can be said: y_j may point along s.
     """
-    linear, square = 2 * (1 + slack) * length, (slack - 1) * torch.ones_like(length)
-    return linear, square, linear, square
+    linear, square = 2 * length * (reach + slack), torch.full_like(length, slack - 1)
+    return _terms(linear, square, linear, square)
+
+
+def sink_reach(g: Tensor, at_sink: Tensor, length: Tensor, b: Tensor, sink_high: Tensor, slack: float) -> Tensor:
+    """Upper bound of cos(v_j, s) of unselected j, [..., sets, 1]; 1 where the sink is not selected.
+
+    g, at_sink, b: [..., sets, N], of the selected sources; sink_high: s+, broadcasts against [..., sets, 1]. With
+    t the angle of v_0 and s, the angle of v_j and s is at least arccos(s+) - t. Rounding is met by a larger s+ and a
+    smaller cos t; both make the bound larger.
+    """
+    b = torch.where(at_sink, b, 0).sum(-1, keepdim=True)
+    closeness = torch.where(at_sink, g, 0).sum(-1, keepdim=True)
+    product = closeness + b.square() - slack * (b * (2 * length + b) + _UNDERFLOW)
+    scale = 2 * b * length
+    usable = at_sink.any(-1, keepdim=True) & (scale > _UNDERFLOW)
+    toward = (product / torch.where(usable, scale, 1)).clamp(-1, 1)
+    high = (sink_high.nan_to_num(nan=1.0) + slack).clamp(-1, 1)
+    cosine = high * toward + ((1 - high) * (1 + high) * (1 - toward) * (1 + toward)).sqrt()
+    return torch.where(usable & (toward > high), cosine, 1)
 
 
 def slack(head_dim: int, size: int) -> float:
@@ -124,9 +151,9 @@ def pair_interval(units: Tensor, sink: Tensor, index: Tensor) -> tuple[Tensor, T
     """Cosine intervals over the pairs that a certificate needs, each [..., sets, 1].
 
     units: unit values [..., 1, sources, head_dim]; sink: [sources] bool, true at source 0 if it is the sink; index:
-    [..., sets, N], the selected sources. Returns the least cosine of two selected sources, the largest of a selected and
-    an unselected one, the least of the sink with a selected one, and the largest of the sink with a source on the other
-    side of the cut. Pairs with a zero vector are left out.
+    [..., sets, N], the selected sources. Returns the least cosine of two selected sources, the largest of a selected
+    and an unselected one, the least of the sink with a selected one, and the largest of the sink with a source on the
+    other side of the cut. Pairs with a zero vector are left out.
     """
     real = units.square().sum(-1) > 0
     plain = (real & ~sink).expand(*index.shape[:-1], -1)
@@ -151,11 +178,8 @@ def pair_interval(units: Tensor, sink: Tensor, index: Tensor) -> tuple[Tensor, T
     return tuple(torch.where(x.isinf(), torch.nan, x).unsqueeze(-1) for x in ends)
 
 
-def _sink_interval(known: Interval) -> tuple[Tensor, Tensor, Tensor]:
-    """Ends of <v_0, v_j>, and ||v_0||; zeros for a hidden sink."""
-    low, high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
-    norm = known.norm_sink.nan_to_num(nan=0.0)
-    return norm * low, norm * high, norm
+def _terms(*terms: Tensor) -> Tensor:
+    return torch.stack(torch.broadcast_tensors(*terms))
 
 
 def _product_interval(low: Tensor, high: Tensor, norm_low: Tensor, norm_high: Tensor, power: int):

@@ -13,65 +13,56 @@ from .certificates import Operations
 
 
 def count(
-    operations: Operations,
-    contributions: Tensor,
-    ranked: Tensor,
-    orders: Tensor,
-    sizes: list[int],
-    distances: list[str],
+    operations: Operations, ranked: Tensor, orders: Tensor, sizes: list[int], distances: list[str]
 ) -> dict[str, Tensor]:
     """Counts, certified counts and random means, [heads, ..., pool, size]; missing where N >= sources of the pool.
 
-    contributions: [heads, sources, head_dim]; ranked: [heads, 2, top], the first sources of the scored rankings, one more
-    than the largest size if there are; orders: [repeats, sources], random ones. Before the pool come the distance (fp,
-    tp, inv, random means), the certificate (certified counts) and the ranking (all but random means).
+    ranked: [heads, 2, top], the first sources of the scored rankings, one more than the largest size if there are;
+    orders: [repeats, sources], random ones. Before the pool come the distance (of fp, tp, inv and random means) or the
+    certificate (of certified counts), and the ranking (of all but random means).
     """
-    sources = contributions.shape[1]
-    pools = torch.stack((ranked[..., :-1], rankings.without_first(ranked) if operations.has_sink else ranked[..., :-1]))
-    points = [separability.directions(contributions, distance) for distance in distances]
+    sources, has_sink = operations.weights.shape[-1], operations.has_sink
+    pools = torch.stack((ranked[..., :-1], rankings.without_first(ranked) if has_sink else ranked[..., :-1]), dim=2)
+    scales = {d: separability.scales(operations.weights, operations.norms, d) for d in distances}
     found = []
     for size in sizes:
         if size < sources:
-            drawn = rankings.random_sets(orders, size, operations.has_sink)
-            scored = pools[..., :size].permute(1, 2, 0, 3).flatten(1, 2)
-            found.append(_count_size(operations, contributions, points, drawn, scored, distances))
+            drawn = rankings.random_sets(orders, size, has_sink)
+            found.append(_count_size(operations, drawn, pools[..., :size].flatten(1, 2), scales))
     result = {name: torch.stack([one[name] for one in found], dim=-1) for name in found[0]}
-    if operations.has_sink and len(found) and sizes[len(found) - 1] == sources - 1:
-        for x in result.values():
-            x[..., 1, -1] = torch.nan if x.is_floating_point() else -1
-    missing = (0, len(sizes) - len(found))
-    return {name: pad(x, missing, value=torch.nan if x.is_floating_point() else -1) for name, x in result.items()}
+    missing = {name: torch.nan if x.is_floating_point() else -1 for name, x in result.items()}
+    if has_sink and sources - 1 in sizes:
+        for name, x in result.items():
+            x[..., 1, -1] = missing[name]
+    return {name: pad(x, (0, len(sizes) - len(found)), value=missing[name]) for name, x in result.items()}
 
 
 def _count_size(
-    operations: Operations,
-    contributions: Tensor,
-    points: list[tuple[Tensor, Tensor]],
-    drawn: rankings.RandomSets,
-    scored: Tensor,
-    distances: list[str],
+    operations: Operations, drawn: rankings.RandomSets, scored: Tensor, scales: dict[str, tuple[Tensor, Tensor]]
 ) -> dict[str, Tensor]:
     """Counts of one size, [heads, ..., pool].
 
-    scored: [heads, ranking x pool, N], the sets of the scored rankings.
+    scored: [heads, ranking x pool, N], the sets of the scored rankings; scales: by distance, of ``separability``.
     """
-    heads, size, random = len(contributions), scored.shape[-1], len(drawn.index)
+    heads, size, random = len(scored), scored.shape[-1], len(drawn.index)
     index = torch.cat((drawn.index.expand(heads, -1, -1), scored), dim=1)
-    sums = separability.selected_sums(contributions, index)
+    sums = separability.selected_sums(operations.weights, operations.values, index)
+    products = separability.products(sums, operations.values)
     counts, means, result = [], [], {}
-    for distance, (vectors, offsets) in zip(distances, points, strict=True):
-        g = separability.closeness(sums, vectors, offsets)
-        parts = separability.split(g, index, operations.has_sink)
-        inv = separability.inversions(*(x[:, random:] for x in parts))
-        fp, tp = separability.outer_counts(*parts)
+    for distance, (factors, offsets) in scales.items():
+        g = (products * factors).sub_(offsets)
+        chosen, rest, sink = separability.split(g, index, operations.has_sink)
+        inv = separability.inversions(chosen[:, random:], rest[:, random:], sink[:, random:])
+        fp, tp = separability.outer_counts(chosen, rest, sink)
         counts.append(_by_pool(torch.stack((fp[..., random:], tp[..., random:], inv), dim=1)))
         means.append(_random_means(fp[..., :random], tp[..., :random], drawn.rows, size))
         if distance == "euclidean":
-            certified = certificates.certify(operations, scored, parts[0][:, random:], sums[:, random:])
+            certified = certificates.certify(operations, scored, chosen[:, random:], sums[:, random:])
             names = ("certified_fp", "certified_tp")
-            result = {n: _by_pool(x).movedim(0, 1) for n, x in zip(names, certified, strict=True)}
+            result = {name: _by_pool(x).movedim(0, 1) for name, x in zip(names, certified, strict=True)}
     result |= dict(zip(("fp", "tp", "inv"), torch.stack(counts, dim=2), strict=True))
-    return result | dict(zip(("random_precision", "random_recall", "random_f"), torch.stack(means, dim=2), strict=True))
+    rates = ("random_precision", "random_recall", "random_f")
+    return result | dict(zip(rates, torch.stack(means, dim=2), strict=True))
 
 
 def _by_pool(counts: Tensor) -> Tensor:

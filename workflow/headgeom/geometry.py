@@ -88,36 +88,20 @@ def _measure_operation(
     norms: [document, key/value head, all sources]; known: value quantities, [document, head, ...].
     """
     weights, values = view.weights[:, :, -1, sources], view.values[:, :, sources]
-    groups = weights.shape[1] // values.shape[1]
-    norms = norms[..., sources].repeat_interleave(groups, dim=1)
-    contributions = (weights.unflatten(1, (-1, groups)).unsqueeze(-1) * values.unsqueeze(2)).flatten(1, 2)
+    norms = norms[..., sources].repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
     ranked = rankings.score_orders(weights, norms, min(max(settings.sizes) + 1, len(sources)))
     has_sink, slack = bool(sources[0] == 0), bounds.slack(values.shape[-1], max(settings.sizes))
-    restricted = rankings.restricted(orders, sources)
-    result = []
     layers = len(weights) // len(orders)
-    for document, order in enumerate(restricted):
+    counts = []
+    for document, order in enumerate(rankings.restricted(orders, sources)):
         rows = slice(document * layers, (document + 1) * layers)
         units = partial(_units, values[rows], norms[rows]) if document < pairs else None
-        operations = Operations(
-            weights[rows].flatten(0, 1),
-            norms[rows].flatten(0, 1),
-            {name: x[rows].flatten(0, 1) for name, x in known.items()},
-            has_sink,
-            slack,
-            units,
-        )
-        counts = counting.count(
-            operations,
-            contributions[rows].flatten(0, 1),
-            ranked[rows].flatten(0, 1),
-            order,
-            settings.sizes,
-            settings.distances,
-        )
-        result.append({name: x.unflatten(0, (layers, -1)) for name, x in counts.items()})
-    counts = {name: torch.cat([one[name] for one in result]) for name in result[0]}
-    return counts | _ranks_and_alignments(weights, values, norms, has_sink)
+        own = {name: x[rows].flatten(0, 1) for name, x in known.items()}
+        tensors = (x[rows].flatten(0, 1) for x in (weights, norms, values))
+        operations = Operations(*tensors, own, has_sink, slack, units)
+        counts.append(counting.count(operations, ranked[rows].flatten(0, 1), order, settings.sizes, settings.distances))
+    result = {name: torch.cat([one[name] for one in counts]).unflatten(0, (len(weights), -1)) for name in counts[0]}
+    return result | _ranks_and_alignments(weights, values, norms, has_sink)
 
 
 def _units(values: Tensor, norms: Tensor) -> Tensor:

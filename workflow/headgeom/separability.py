@@ -7,8 +7,9 @@ a zero vector. Hence, with S the selected set,
     FP  = #{ j not in S : g_j >= min_S g }       TP = #{ i in S : g_i > max_{not S} g }
     INV = #{ (i in S, j not in S) : g_j >= g_i }
 
-The pools ``all`` and ``no_sink`` differ in one competitor, the sink. So each set is counted without it, and again with
-it where it competes.
+As y_j = a_j v_j, all that is needed of vectors is <v_j, s>, for which the heads that read one key/value head share a
+product. The pools ``all`` and ``no_sink`` differ in one competitor, the sink, so each set is counted without it, and
+again with it where it competes.
 """
 
 import torch
@@ -18,26 +19,34 @@ _BLOCK = 1 << 18
 """Comparisons made at once, 1 MB in float32: temporaries that stay in a core's cache are several times faster."""
 
 
-def selected_sums(contributions: Tensor, index: Tensor) -> Tensor:
-    """s of each set, [..., sets, head_dim]; contributions: [..., sources, head_dim], index: [..., sets, N]."""
-    masks = contributions.new_zeros(*index.shape[:-1], contributions.shape[-2]).scatter_(-1, index, 1.0)
-    return masks @ contributions
+def selected_sums(weights: Tensor, values: Tensor, index: Tensor) -> Tensor:
+    """s of each set, [heads, sets, head_dim].
+
+    weights: [heads, sources]; values: [key/value heads, sources, head_dim]; index: [heads, sets, N].
+    """
+    each = weights.unsqueeze(1).expand(-1, index.shape[1], -1)
+    chosen = torch.zeros_like(each, memory_format=torch.contiguous_format).scatter_(-1, index, each.gather(-1, index))
+    return (chosen.reshape(len(values), -1, chosen.shape[-1]) @ values).reshape(*index.shape[:2], -1)
 
 
-def directions(contributions: Tensor, distance: str = "euclidean") -> tuple[Tensor, Tensor]:
-    """Vectors [..., sources, head_dim] and offsets [..., sources] such that g_j = <vector_j, s> - offset_j."""
+def products(sums: Tensor, values: Tensor) -> Tensor:
+    """<v_j, s> of every source and set, [heads, sets, sources]; shapes as in ``selected_sums``."""
+    shared = sums.reshape(len(values), -1, sums.shape[-1]) @ values.transpose(-1, -2)
+    return shared.reshape(*sums.shape[:2], -1)
+
+
+def scales(weights: Tensor, norms: Tensor, distance: str = "euclidean") -> tuple[Tensor, Tensor]:
+    """Factors and offsets, each [heads, 1, sources], such that g_j = factor_j <v_j, s> - offset_j.
+
+    weights, norms: [heads, sources] attention weights and value norms.
+    """
     if distance == "euclidean":
-        return 2 * contributions, contributions.square().sum(-1)
-    # Scaled first: the squares of weights below 1e-19 are zero in float32, but their directions count.
-    largest = contributions.abs().amax(-1, keepdim=True)
-    units = contributions / torch.where(largest > 0, largest, 1.0)
-    units = units / torch.where(largest > 0, units.norm(dim=-1, keepdim=True), 1.0)
-    return units, torch.zeros_like(units[..., 0])
-
-
-def closeness(sums: Tensor, vectors: Tensor, offsets: Tensor) -> Tensor:
-    """g [..., sets, sources] of every source for every set, larger where nearer; see ``directions``."""
-    return (sums @ vectors.transpose(-1, -2)).sub_(offsets.unsqueeze(-2))
+        factors, offsets = 2 * weights, (weights * norms).square()
+    else:
+        real = (weights > 0) & (norms > 0)
+        factors = torch.where(real, 1 / torch.where(real, norms, 1), 0)
+        offsets = torch.zeros_like(factors)
+    return factors.unsqueeze(1), offsets.unsqueeze(1)
 
 
 def split(g: Tensor, index: Tensor, has_sink: bool) -> tuple[Tensor, Tensor, Tensor]:
