@@ -100,7 +100,7 @@ def upper_bounds(weights: Tensor, terms: Tensor, slack: float | Tensor, has_sink
     weights: [..., 1, sources]. The sink, if there is one, is source 0, with p_0 and q_0 in the place of p and q.
     """
     linear, square, sink_linear, sink_square = terms
-    upper = (square * weights).add_(linear).mul_(weights)
+    upper = torch.addcmul(linear, square, weights).mul_(weights)
     if has_sink:
         weight = weights[..., :1]
         upper[..., :1] = weight * (sink_linear + sink_square * weight)

@@ -83,7 +83,7 @@ def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> t
     terms = torch.cat((terms, torch.stack(sides, dim=1)), dim=1)
 
     upper = bounds.upper_bounds(weights, terms, slacks, has_sink)
-    _, rest, sink_upper = separability.split(upper, index_by_level, has_sink)
+    rest, sink_upper = separability.unselected(upper, index_by_level, has_sink)
     counts = separability.outer_counts(lower, rest, sink_upper)
     return tuple(_in_order(count, names) for count in counts)
 

@@ -31,7 +31,7 @@ _DIMENSIONS = {
     "role_contribution": ("regime",),
 }
 
-_TOGETHER = {"cpu": 1 << 14, "cuda": 1 << 20}
+_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 20}
 """Attention weights (of documents, layers, heads and sources) at which the layers seen so far are measured together:
 few enough for a CPU's cache and for memory, enough that small tensors and a GPU's launches do not dominate."""
 

@@ -50,18 +50,23 @@ def scales(weights: Tensor, norms: Tensor, distance: str = "euclidean") -> tuple
 
 
 def split(g: Tensor, index: Tensor, has_sink: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """g [..., sets, sources] of the selected sources [..., sets, N], of the others, and of the sink [..., sets].
-
-    The others' are ``g`` itself, overwritten with -inf at the selected sources and at the sink (source 0, if there is
-    one); the sink's is -inf where it is selected.
-    """
+    """g [..., sets, sources] of the selected sources [..., sets, N], of the others, and of the sink [..., sets]."""
     chosen = g.gather(-1, index)
+    return chosen, *unselected(g, index, has_sink)
+
+
+def unselected(g: Tensor, index: Tensor, has_sink: bool) -> tuple[Tensor, Tensor]:
+    """g [..., sets, sources] of the sources that are not selected, and of the sink [..., sets].
+
+    The former is ``g`` itself, overwritten with -inf at the selected sources and at the sink (source 0, if there is
+    one); the latter is -inf where the sink is selected.
+    """
     rest = g.scatter_(-1, index, -torch.inf)
     if not has_sink:
-        return chosen, rest, torch.full_like(g[..., 0], -torch.inf)
+        return rest, torch.full_like(g[..., 0], -torch.inf)
     sink = rest[..., 0].clone()
     rest[..., 0] = -torch.inf
-    return chosen, rest, sink
+    return rest, sink
 
 
 def outer_counts(chosen: Tensor, rest: Tensor, sink: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,8 +74,9 @@ def outer_counts(chosen: Tensor, rest: Tensor, sink: Tensor) -> tuple[Tensor, Te
     farthest, nearest = chosen.amin(-1), rest.amax(-1)
     # Ones and zeros in floats are counted exactly, and much faster than bools.
     fp = rest.ge_(farthest.unsqueeze(-1)).sum(-1).long()
-    nearest = torch.stack((torch.maximum(nearest, sink), nearest))
-    return torch.stack((fp + (sink >= farthest), fp)), (chosen > nearest.unsqueeze(-1)).sum(-1)
+    nearest = torch.stack((torch.maximum(nearest, sink), nearest)).unsqueeze(-1)
+    nearer = torch.gt(chosen, nearest, out=chosen.new_empty(len(nearest), *chosen.shape))
+    return torch.stack((fp + (sink >= farthest), fp)), nearer.sum(-1).long()
 
 
 def inversions(chosen: Tensor, rest: Tensor, sink: Tensor) -> Tensor:

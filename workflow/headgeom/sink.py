@@ -8,8 +8,8 @@ from torch import Tensor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _BINS = 2048
-_BLOCK = 1 << 18
-"""Cosines computed at once."""
+_ROWS, _BLOCK = 64, 1 << 18
+"""Cosines are computed for so many sources at once, and for as many heads as make a block of 1 MB in float32."""
 
 
 def lags(sources: int) -> list[int]:
@@ -57,18 +57,12 @@ def coherence(units: Tensor) -> dict[str, Tensor]:
     taken once, in blocks of rows, so memory does not grow with the square of the sources.
     """
     flat = units.reshape(-1, *units.shape[-2:])
-    heads, n = flat.shape[:2]
-    present = flat.square().sum(-1) > 0
-    absent = None if present.all() else ~present
-    rows = max(1, min(n, _BLOCK // (heads * n)))
-    blocks = [_pairs_from(flat, absent, start, rows) for start in range(0, n, rows)]
-    low, high, counts = (torch.stack(column) for column in zip(*blocks, strict=True))
-    low, high = low.amin(0), high.amax(0)
-    low, high = (torch.where(high < low, torch.nan, x.clamp(-1, 1)) for x in (low, high))
-    inner = _histogram_quantiles(counts.sum(0))
+    n = flat.shape[1]
+    heads = max(1, _BLOCK // (_ROWS * n))
+    low, high, counts = map(torch.cat, zip(*(_extremes_and_histogram(part) for part in flat.split(heads)), strict=True))
     squares = units.square().sum((-1, -2))
     mean = (units.sum(-2).square().sum(-1) - squares) / (n * (n - 1))
-    quantiles = torch.cat((low[:, None], inner, high[:, None]), dim=-1)
+    quantiles = torch.cat((low[:, None], _histogram_quantiles(counts), high[:, None]), dim=-1)
     return {"coherence": quantiles.reshape(*units.shape[:-2], -1), "coherence_mean": mean}
 
 
@@ -102,25 +96,34 @@ def _extremes(cosines: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(low.isinf(), torch.nan, low), torch.where(high.isinf(), torch.nan, high)
 
 
-def _pairs_from(units: Tensor, absent: Tensor | None, start: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Least and largest cosine, [head], and histogram [head, bins] of the pairs (i, j), start <= i < start + rows, j > i.
+def _extremes_and_histogram(units: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Least and largest cosine, [head], and histogram [head, bins] of all pairs of units [head, sources, head_dim]."""
+    absent = units.square().sum(-1) == 0
+    absent = absent if absent.any() else None
+    blocks = [_pairs_from(units, absent, start) for start in range(0, units.shape[1], _ROWS)]
+    low, high, counts = map(torch.stack, zip(*blocks, strict=True))
+    low, high = low.amin(0), high.amax(0)
+    return *(torch.where(high < low, torch.nan, x.clamp(-1, 1)) for x in (low, high)), counts.sum(0)
 
-    units: [head, sources, head_dim]; absent: [head, sources], true at zero vectors, which have no part in the extremes.
+
+def _pairs_from(units: Tensor, absent: Tensor | None, start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """``_extremes_and_histogram`` of the pairs (i, j) with i among the _ROWS sources from ``start`` on, and j > i.
+
+    absent: [head, sources], true at zero vectors, which have no part in the extremes.
     """
-    cosines = units[:, start : start + rows] @ units[:, start:].transpose(-1, -2)
+    cosines = units[:, start : start + _ROWS] @ units[:, start:].transpose(-1, -2)
     here = cosines.shape[1]
-    diagonal = cosines[..., :here]
     seen = torch.ones(here, here, dtype=torch.bool, device=units.device).tril()
     ends = []
     for beyond, extreme in ((-2.0, Tensor.amax), (2.0, Tensor.amin)):
-        diagonal.masked_fill_(seen, beyond)
+        cosines[..., :here].masked_fill_(seen, beyond)
         valid = cosines
         if absent is not None:
-            pairs = absent[:, start : start + rows, None] | absent[:, None, start:]
+            pairs = absent[:, start : start + _ROWS, None] | absent[:, None, start:]
             valid = cosines.masked_fill(pairs, beyond)
         ends.append(extreme(valid, (1, 2)))
     places = 3 * _BINS // 2 + 1  # room for 2, where ``seen`` is
-    bins = cosines.add_(1).mul_(_BINS / 2).clamp_(min=0).int()
+    bins = cosines.add_(1).mul_(_BINS / 2).int()
     bins += places * torch.arange(len(bins), dtype=torch.int32, device=bins.device)[:, None, None]
     counts = torch.bincount(bins.flatten(), minlength=places * len(bins)).reshape(len(bins), places)
     counts[:, _BINS - 1] += counts[:, _BINS]  # rounded to 1 or above
