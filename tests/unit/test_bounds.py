@@ -93,6 +93,9 @@ def certify(weights, values, order, sizes, slack=1e-12):
     pairs = bounds.Interval(*map(tensor, (1, 1, 1)), *bounds.pair_interval(units, sink[0], sizes))
     found["pairs"] = bounds.closeness_bounds(b, sink, selected, pairs, slack)
     found["selected"] = bounds.selected_side_bounds(g, sums, b[0], slack)
+    sink_high = tensor(s[1] if s else math.nan)
+    reach = bounds.sink_reach(g, sums, b[0], sink[0], selected, sink_high, slack)
+    found["selected_sink"] = bounds.selected_side_bounds(g, sums, b[0], slack, reach)
     certified = {level: bounds.certified_counts(*ends, selected) for level, ends in found.items()}
     return separability.prefix_counts(g, sizes), certified, (found, g, selected)
 
@@ -113,7 +116,7 @@ def test_no_certificate_has_a_counterexample(head):
             assert (certified[level][0] >= fp).all(), level
             assert (certified[level][1] <= tp).all(), level
         # More knowledge never certifies less.
-        for less, more in itertools.pairwise(("interval", "per_token", "pairs")):
+        for less, more in (("interval", "per_token"), ("per_token", "pairs"), ("selected", "selected_sink")):
             assert (certified[more][0] <= certified[less][0]).all()
             assert (certified[more][1] >= certified[less][1]).all()
 
@@ -193,6 +196,15 @@ def test_selected_certificate_is_attained():
     weights, values = np.array([0.5, 0.3, 0.2]), np.array([[1.0, 0], [1.0, 0], [1.0, 0]])
     _, _, (found, g, _) = certify(weights, values, range(3), [1], slack=0)
     assert found["selected"][1][0, 1:].tolist() == pytest.approx(g[0, 1:].tolist())
+
+
+def test_the_sharpened_certificate_is_attained():
+    """The sink at right angles to two equal values: the unselected one points where it is nearest to s."""
+    weights, values = np.array([0.5, 0.3, 0.2]), np.array([[1.0, 0], [0, 1.0], [0, 1.0]])
+    _, _, (found, g, _) = certify(weights, values, range(3), [2], slack=0)
+    assert found["selected_sink"][1][0, 2].item() == pytest.approx(g[0, 2].item())
+    # Without s+: 2 b_2 ||s|| - b_2^2 with ||s|| = sqrt(0.34).
+    assert found["selected"][1][0, 2].item() == pytest.approx(0.4 * 0.34**0.5 - 0.04)
 
 
 def float32_head(kind, generator):
