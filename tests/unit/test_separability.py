@@ -26,7 +26,7 @@ def operations(draw, low=2, high=14):
 
 
 def counts(y, index, distance="euclidean", has_sink=False):
-    """FP, TP, INV, each [pools, heads, sets], of the sets ``index`` of contributions y [heads, sources, d], all weights 1."""
+    """FP, TP, INV, each [pools, heads, sets], of the sets ``index`` of y [heads, sources, d], with weights of 1."""
     norms = y.norm(dim=-1)
     sums = separability.selected_sums(torch.ones_like(norms), y, index)
     factors, offsets = separability.scales(torch.ones_like(norms), norms, distance)

@@ -85,7 +85,7 @@ def lower_bounds(
 
 
 def upper_terms(others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor) -> Tensor:
-    """p, q and, of the sink, p_0, q_0, which ``upper_bounds`` needs: [4, ..., sets, 1]; the rest as in ``lower_bounds``."""
+    """p, q and, of the sink, p_0, q_0, for ``upper_bounds``, [4, ..., sets, 1]; arguments as in ``lower_bounds``."""
     high, (_, sink_high, norm_sink) = known.products[1], known.sink
     size = known.norm_high * others + norm_sink * sink_weight
     linear = others * high + sink_weight * sink_high + slack * known.norm_high * size

@@ -58,15 +58,22 @@ class Operations:
 
 
 def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
-    """Certified FP and TP, each [pools, level, heads, sets]; level ``pairs`` is -1 without units.
+    """Certified FP and TP, each [pools, level, heads, sets], of ``bounds.LEVELS``; ``pairs`` is -1 without units.
 
     index: [heads, sets, N], the selected sources; g: their closeness; sums: [heads, sets, head_dim].
     """
+    lower, upper = sides(operations, index, g, sums)
+    names = operations.levels[0]
+    rest, sink_upper = separability.unselected(upper, index.expand(len(names), -1, -1, -1), operations.has_sink)
+    return tuple(_in_order(count, names) for count in separability.outer_counts(lower, rest, sink_upper))
+
+
+def sides(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
+    """L [level, heads, sets, N] and U [level, heads, sets, sources] of the operations' levels; as in ``certify``."""
     names, weights, slacks = operations.levels
-    has_sink, slack = operations.has_sink, operations.slack
-    index_by_level = index.expand(len(names), -1, -1, -1)
-    chosen = weights.expand(-1, -1, index.shape[1], -1).gather(-1, index_by_level)
-    at_sink = (index == 0) & has_sink
+    slack = operations.slack
+    chosen = weights.expand(-1, -1, index.shape[1], -1).gather(-1, index.expand(len(names), -1, -1, -1))
+    at_sink = (index == 0) & operations.has_sink
 
     known = operations.intervals if operations.units is None else _with_pairs(operations, index)
     number = len(names) - 2  # of levels that know intervals; the others are the selected-side ones
@@ -75,17 +82,12 @@ def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> t
     terms = bounds.upper_terms(*totals, known, slacks[:number])
 
     length, b = sums.norm(dim=-1, keepdim=True), chosen[-1]
-    sink_high = operations.known["sink_cosine_max"][:, None, None]
-    reach = bounds.sink_reach(g, at_sink, length, b, sink_high, slack)
+    reach = bounds.sink_reach(g, at_sink, length, b, operations.known["sink_cosine_max"][:, None, None], slack)
     measured = bounds.selected_lower_bounds(g, length, b, slack)
     lower = torch.cat((lower, measured.expand(2, *measured.shape)))
-    sides = [bounds.selected_upper_terms(length, x, slack) for x in (1.0, reach)]
-    terms = torch.cat((terms, torch.stack(sides, dim=1)), dim=1)
-
-    upper = bounds.upper_bounds(weights, terms, slacks, has_sink)
-    rest, sink_upper = separability.unselected(upper, index_by_level, has_sink)
-    counts = separability.outer_counts(lower, rest, sink_upper)
-    return tuple(_in_order(count, names) for count in counts)
+    selected_terms = [bounds.selected_upper_terms(length, x, slack) for x in (1.0, reach)]
+    terms = torch.cat((terms, torch.stack(selected_terms, dim=1)), dim=1)
+    return lower, bounds.upper_bounds(weights, terms, slacks, operations.has_sink)
 
 
 def _in_order(counts: Tensor, names: list[str]) -> Tensor:

@@ -70,7 +70,8 @@ def measure_batch(
     expected = model.config.get_text_config().num_hidden_layers
     if sorted(measured) != list(range(expected)):
         raise UserError(
-            f"{type(model).__name__}: only {len(measured)} of {expected} layers have attention heads that can be measured"
+            f"{type(model).__name__}: only {len(measured)} of {expected} layers have attention heads that can be "
+            "measured"
         )
     return {name: np.stack([measured[layer][name] for layer in range(expected)], axis=1) for name in measured[0]}
 

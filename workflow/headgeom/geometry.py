@@ -42,8 +42,8 @@ def measure_layer(view: LayerView, orders: Tensor, settings: Settings, pairs: in
 
     ``orders`` holds each document's random orders, [document, repeats, sources]. The last measured row is the
     query of everything but votes, role contributions and the profile by lag. The costly certificate ``pairs`` is
-    computed for the first ``pairs`` documents. The view may stack layers that see the same sources: then its batch holds
-    the layers of the first document, of the second, ..., and so do the results.
+    computed for the first ``pairs`` documents. The view may stack layers that see the same sources: then its batch
+    holds the layers of the first document, of the second, ..., and so do the results.
     """
     groups = view.weights.shape[1] // view.values.shape[1]
     sources = view.visible[-1].nonzero().squeeze(-1)
