@@ -24,11 +24,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from headgeom import attention, extraction, geometry, models, rankings, winners
 
+ROOT = Path(__file__).resolve().parents[1]
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 REPEATS, QUERIES = 16, 8
 OWN, PEERS = ("plain", "extraction", "eager"), ("transformer_lens", "nnsight")
