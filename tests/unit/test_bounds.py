@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from headgeom import bounds, certificates, rankings, separability, sink
+from headgeom import bounds, certificates, geometry, separability
+from headgeom.attention import LayerView
 
 KINDS = ("random", "near_ties", "opposed_sink", "equal_norms", "zero_weights", "small_sink", "zero_vectors", "aligned")
 
@@ -66,44 +67,59 @@ def tensor(x):
     return torch.as_tensor(np.asarray(x, dtype=np.float64))
 
 
-def known(nu, nu0, c, s):
-    nan = (math.nan, math.nan)
-    return bounds.Interval(*map(tensor, (*nu, nu0, *(c or nan), *(s or nan))))
-
-
 def ranked(weights, values, by_contribution, no_sink):
     """The pool's sources, best first."""
     order = oracle.order(weights * np.linalg.norm(values, axis=1) if by_contribution else weights)
     return [j for j in order if j or not no_sink]
 
 
-def certify(weights, values, order, sizes, slack=1e-12):
-    """Measured (FP, TP, INV), certified (FP, TP) by level, each count [sizes], and L, U by level, g and the sets."""
+def operation(weights, values, slack):
+    """The attention operation of one head, whose intervals are measured in float64."""
     norms = np.linalg.norm(values, axis=1)
     nu, nu0, c, s = intervals(values)
-    y = tensor(weights[:, None] * values)[order]
-    a, sink = tensor(weights)[order][None], tensor(order)[None] == 0
-    selected = separability.prefix_sets(len(order), sizes)
-    sums = separability.prefix_sums(y, sizes)
-    g = separability.closeness(y, sums)
-    b = a * tensor(norms)[order]
-    found = {"interval": bounds.closeness_bounds(a, sink, selected, known(nu, nu0, c, s), slack)}
-    found["per_token"] = bounds.closeness_bounds(b, sink, selected, known((1, 1), 1, c, s), slack)
-    units = tensor(values / np.where(norms > 0, norms, 1)[:, None])[order]
-    pairs = bounds.Interval(*map(tensor, (1, 1, 1)), *bounds.pair_interval(units, sink[0], sizes))
-    found["pairs"] = bounds.closeness_bounds(b, sink, selected, pairs, slack)
-    found["selected"] = bounds.selected_side_bounds(g, sums, b[0], slack)
-    sink_high = tensor(s[1] if s else math.nan)
-    reach = bounds.sink_reach(g, sums, b[0], sink[0], selected, sink_high, slack)
-    found["selected_sink"] = bounds.selected_side_bounds(g, sums, b[0], slack, reach)
-    certified = {level: bounds.certified_counts(*ends, selected) for level, ends in found.items()}
-    return separability.prefix_counts(g, sizes), certified, (found, g, selected)
+    nan = (math.nan, math.nan)
+    known = dict(zip(("norm_min", "norm_max", "sink_norm"), (*nu, nu0), strict=True))
+    known |= dict(zip(("sink_cosine_min", "sink_cosine_max"), s or nan, strict=True))
+    known |= dict.fromkeys(("norm_mean", "coherence_mean", "sink_alignment"), 0.0)
+    known = {name: tensor([x]) for name, x in known.items()} | {"coherence": tensor([c or nan])}
+    units = tensor(values / np.where(norms > 0, norms, 1)[:, None])[None]
+    tensors = (tensor(x)[None] for x in (weights, norms, values))
+    return certificates.Operations(*tensors, known, True, slack, lambda: units)
 
 
-@settings(max_examples=600, deadline=None)
+def certify(weights, values, order, sizes, slack=1e-12):
+    """Measured (FP, TP, INV), certified (FP, TP) by level, each count [sizes], and L, U by level, g and the sets.
+
+    The last four are [sizes, sources of the pool] in rank order.
+    """
+    head = operation(weights, values, slack)
+    pool, rows = int(0 not in order), []
+    factors, offsets = separability.scales(head.weights, head.norms)
+    for size in sizes:
+        index = torch.tensor([[list(order[:size])]])
+        sums = separability.selected_sums(head.weights, head.values, index)
+        g = separability.products(sums, head.values) * factors - offsets
+        chosen = g.gather(-1, index)
+        lower, upper = certificates.sides(head, index, chosen, sums)
+        certified = [x[pool, :, 0, 0] for x in certificates.certify(head, index, chosen, sums)]
+        parts = separability.split(g.clone(), index, True)
+        inv = separability.inversions(*parts)
+        measured = torch.stack([x[pool, 0, 0] for x in (*separability.outer_counts(*parts), inv)])
+        full = torch.full((len(lower), len(order)), math.nan, dtype=torch.float64)
+        full[:, :size] = lower[:, 0, 0]
+        rows.append((measured, *certified, full, upper[:, 0, 0, list(order)], g[0, 0, list(order)]))
+    measured, fp, tp, lower, upper, g = map(torch.stack, zip(*rows, strict=True))
+    names = head.levels[0]
+    found = {name: (lower[:, i], upper[:, i]) for i, name in enumerate(names) if name in bounds.CERTIFICATES}
+    certified = {name: (fp[:, i], tp[:, i]) for i, name in enumerate(bounds.LEVELS) if name in found}
+    selected = torch.arange(len(order)) < torch.tensor(sizes)[:, None]
+    return measured.unbind(1), certified, (found, g, selected)
+
+
+@settings(max_examples=300, deadline=None)
 @given(heads())
 def test_no_certificate_has_a_counterexample(head):
-    """Both rankings and pools and every size of each head: some 15,000 cases."""
+    """Both rankings and pools and every size of each head: some 8,000 cases."""
     for by_contribution, no_sink in itertools.product((False, True), repeat=2):
         order = ranked(*head, by_contribution, no_sink)
         sizes = list(range(1, len(order)))
@@ -142,11 +158,13 @@ def test_the_intervals_hold_the_cosines_that_occur(head, by_contribution, no_sin
     _, values = head
     norms = np.linalg.norm(values, axis=1)
     order = ranked(*head, by_contribution, no_sink)
-    sizes = list(range(1, len(order)))
     units = values / np.where(norms > 0, norms, 1)[:, None]
     cosine = np.where((norms[:, None] > 0) & (norms > 0), units @ units.T, np.nan)
-    found = bounds.pair_interval(tensor(units[order]), tensor(order) == 0, sizes)
-    for k, size in enumerate(sizes):
+    at_sink = torch.arange(len(values)) == 0
+    for size in range(1, len(order)):
+        index = torch.tensor([order[:size]])
+        pool = tensor(units if 0 in order else np.where(np.arange(len(units))[:, None] > 0, units, 0))
+        found = bounds.pair_interval(pool[None], at_sink, index)
         inside, outside = [j for j in order[:size] if j], [j for j in order[size:] if j]
         with_sink = cosine[0] if 0 in order else np.full(len(values), np.nan)
         expected = (
@@ -155,7 +173,7 @@ def test_the_intervals_hold_the_cosines_that_occur(head, by_contribution, no_sin
             min_of(with_sink[inside]),
             -min_of(-with_sink[outside if 0 in order[:size] else inside]),
         )
-        assert [x[k, 0].item() for x in found] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        assert [x[0, 0].item() for x in found] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def min_of(values):
@@ -216,25 +234,17 @@ def float32_head(kind, generator):
 
 def float32_violations(kind, heads=60):
     """Numbers of broken certified counts, by level, of random heads in float32."""
-    generator, sizes = torch.Generator().manual_seed(0), [1, 2, 4, 8, 16, 32]
+    generator = torch.Generator().manual_seed(0)
+    settings = geometry.Settings(48, [1, 2, 4, 8, 16, 32], ["euclidean"])
+    orders, rows = torch.arange(48)[None, None], torch.tensor([47])
     broken = dict.fromkeys(bounds.CERTIFICATES, 0)
     for _ in range(heads):
         weights, values = float32_head(kind, generator)
-        norms = values.norm(dim=-1)
-        units = sink.unit(values, norms)
-        quantities = sink.norm_quantities(norms, True) | sink.sink_quantities(units)
-        quantities |= sink.coherence(units[..., 1:, :])
-        order = rankings.score_orders(weights, norms)
-        a = torch.stack([weights.gather(-1, order[:, :, r]) for r in range(2)], 2)
-        v = values.unsqueeze(2).expand(-1, -1, 2, -1, -1).gather(-2, order.unsqueeze(-1).expand(*order.shape, 16))
-        contributions = a.unsqueeze(-1) * v
-        sums = separability.prefix_sums(contributions, sizes)
-        g = separability.closeness(contributions, sums)
-        fp, tp, _ = separability.prefix_counts(g, sizes)
-        found = certificates.certify(g, sums, a, v, order == 0, quantities, sizes, 1)
+        view = LayerView(0, rows, weights.unsqueeze(2), values, torch.ones(1, 48, dtype=torch.bool))
+        found = geometry.measure_layer(view, orders, settings, pairs=1)
         for level in broken:
-            bound_fp, bound_tp = (x[:, :, bounds.LEVELS.index(level)] for x in found.values())
-            broken[level] += int(((bound_fp < fp) | (bound_tp > tp)).sum())
+            fp, tp = (found[f"certified_{x}"][:, :, bounds.LEVELS.index(level)] for x in ("fp", "tp"))
+            broken[level] += int(((fp < found["fp"][:, :, 0]) | (tp > found["tp"][:, :, 0])).sum())
     return broken
 
 

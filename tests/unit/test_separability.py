@@ -1,5 +1,7 @@
 """Counts against the float64 oracle, and their properties."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -23,13 +25,22 @@ def operations(draw, low=2, high=14):
     return y, draw(st.integers(1, n - 1))
 
 
-def counts(ranked, sizes, distance="euclidean"):
-    g = separability.closeness(ranked, separability.prefix_sums(ranked, sizes), distance)
-    return separability.prefix_counts(g, sizes)
+def counts(y, index, distance="euclidean", has_sink=False):
+    """FP, TP, INV, each [pools, heads, sets], of the sets ``index`` of y [heads, sources, d], with weights of 1."""
+    norms = y.norm(dim=-1)
+    sums = separability.selected_sums(torch.ones_like(norms), y, index)
+    factors, offsets = separability.scales(torch.ones_like(norms), norms, distance)
+    if distance == "euclidean":  # norms are rounded; squares of small integers are not
+        offsets = y.square().sum(-1).unsqueeze(1)
+    chosen, rest, sink = separability.split(separability.products(sums, y) * factors - offsets, index, has_sink)
+    inv = separability.inversions(chosen, rest, sink)
+    return *separability.outer_counts(chosen, rest, sink), inv
 
 
-def measured(y, size, distance="euclidean"):
-    return tuple(count.item() for count in counts(torch.from_numpy(y), [size], distance))
+def measured(y, selected, distance="euclidean"):
+    """FP, TP and INV of one set: the first sources, or those listed."""
+    index = torch.tensor([[list(range(selected)) if isinstance(selected, int) else selected]])
+    return tuple(count[0].item() for count in counts(torch.as_tensor(y)[None], index, distance))
 
 
 @settings(max_examples=1500, deadline=None)
@@ -102,29 +113,46 @@ def test_no_inversion_means_perfect_separation_and_a_positive_margin(operation):
 
 
 @settings(max_examples=200, deadline=None)
-@given(operations(low=4))
-def test_several_sizes_and_batches_at_once_equal_one_at_a_time(operation):
-    y, _ = operation
-    sizes = list(range(1, len(y)))
-    batch = torch.from_numpy(np.stack([y, y[::-1].copy()]))[:, None]
-    together = torch.stack(counts(batch, sizes))
-    for k, size in enumerate(sizes):
-        for b in range(2):
-            assert tuple(together[:, b, 0, k].tolist()) == measured(batch[b, 0].numpy(), size)
-
-
-@settings(max_examples=200, deadline=None)
-@given(operations(), st.randoms(use_true_random=False))
-def test_masks_count_like_prefixes(operation, random):
+@given(operations(low=4), st.randoms(use_true_random=False))
+def test_several_sets_and_heads_at_once_equal_one_at_a_time(operation, random):
     y, size = operation
-    order = list(range(len(y)))
-    random.shuffle(order)
-    mask = torch.zeros(1, len(y), dtype=torch.bool)
-    mask[0, order[:size]] = True
-    contributions = torch.from_numpy(y)
-    g = separability.closeness(contributions, mask.double() @ contributions)
-    fp, tp = separability.outer_counts(g, mask)
-    assert (fp.item(), tp.item()) == oracle.counts(y, order[:size])[:2]
+    sets = [random.sample(range(len(y)), size) for _ in range(3)]
+    batch = torch.from_numpy(np.stack([y, y[::-1].copy()]))
+    together = counts(batch, torch.tensor([sets, sets]))
+    for head, k in itertools.product(range(2), range(3)):
+        expected = oracle.counts(batch[head].numpy(), sets[k])[:3]
+        assert tuple(x[0, head, k].item() for x in together) == expected
+        assert measured(batch[head], sets[k]) == expected
+
+
+@settings(max_examples=500, deadline=None)
+@given(operations(low=3), st.randoms(use_true_random=False))
+def test_both_pools_of_one_set_equal_the_oracle(operation, random):
+    """With the sink as a competitor, and (if it is not selected) without it."""
+    y, size = operation
+    selected = random.sample(range(len(y)), min(size, len(y) - 2))
+    fp, tp, inv = counts(torch.from_numpy(y)[None], torch.tensor([[selected]]), has_sink=True)
+    assert tuple(x[0].item() for x in (fp, tp, inv)) == oracle.counts(y, selected)[:3]
+    if 0 not in selected:
+        expected = oracle.counts(y[1:], [j - 1 for j in selected])[:3]
+        assert tuple(x[1].item() for x in (fp, tp, inv)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(3, 20), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_heads_that_share_values_equal_heads_of_their_own(n, groups, seed):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(2 * groups, n, generator=generator, dtype=torch.float64)
+    values = torch.randn(2, n, 4, generator=generator, dtype=torch.float64)
+    index = torch.stack([torch.randperm(n, generator=generator)[:2] for _ in range(6 * groups)]).reshape(-1, 3, 2)
+    sums = separability.selected_sums(weights, values, index)
+    g = separability.products(sums, values)
+    for head in range(2 * groups):
+        y = weights[head][:, None] * values[head // groups]
+        for k in range(3):
+            s = y[index[head, k]].sum(0)
+            assert torch.allclose(sums[head, k], s)
+            assert torch.allclose(g[head, k], values[head // groups] @ s)
 
 
 def test_precision_recall_f():
@@ -138,17 +166,35 @@ def test_precision_recall_f():
 def test_one_source_is_perfectly_separable_unless_vectors_coincide():
     y = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for j in range(50):
-        ranked = torch.cat((y[j : j + 1], y[:j], y[j + 1 :]))
-        assert [count.item() for count in counts(ranked, [1])] == [0, 1, 0]
+        assert measured(y, [j]) == (0, 1, 0)
 
 
 @settings(max_examples=300, deadline=None)
 @given(arrays(np.float64, st.integers(1, 12), elements=st.integers(0, 3)), st.integers(0, 2**32 - 1))
 def test_score_orders_equal_the_oracle_with_ties_to_the_lower_index(weights, seed):
     norms = np.random.default_rng(seed).integers(0, 3, size=len(weights)).astype(float)
-    orders = rankings.score_orders(torch.from_numpy(weights), torch.from_numpy(norms))
-    assert orders[0].tolist() == oracle.order(weights)
-    assert orders[1].tolist() == oracle.order(weights * norms)
+    for top in {1, (len(weights) + 1) // 2, len(weights)}:
+        orders = rankings.score_orders(torch.from_numpy(weights).float(), torch.from_numpy(norms).float(), top)
+        assert orders[0].tolist() == oracle.order(weights)[:top]
+        assert orders[1].tolist() == oracle.order(weights * norms)[:top]
+
+
+@pytest.mark.parametrize("sources", [30, 3000])
+def test_score_orders_of_float32_weights_with_ties(sources):
+    """Against a stable sort; weights as small as float32 has, and many equal ones."""
+    generator = np.random.default_rng(sources)
+    weights = 2.0 ** -generator.integers(0, 160, size=sources).astype(float) * (generator.random(sources) < 0.8)
+    weights, norms = torch.from_numpy(weights).float(), torch.ones(sources)
+    expected = torch.sort(weights, descending=True, stable=True).indices[: sources // 2]
+    assert torch.equal(rankings.score_orders(weights, norms, sources // 2)[0], expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.permutations(range(8)), st.integers(2, 8))
+def test_without_first_drops_source_0_or_the_last(order, length):
+    kept = order[:length]
+    expected = [j for j in kept if j][: length - 1]
+    assert rankings.without_first(torch.tensor([kept]))[0].tolist() == expected
 
 
 def test_random_orders_are_permutations_that_depend_on_each_of_their_seeds():
@@ -170,17 +216,18 @@ def test_random_orders_are_uniform():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(2, 20), st.data())
-def test_prefix_masks_are_the_first_of_each_order_among_the_remaining_sources_and_nested(n, data):
+@given(st.integers(3, 20), st.booleans(), st.data())
+def test_random_sets_are_the_first_of_each_order_among_the_remaining_sources(n, has_sink, data):
     orders = torch.stack([torch.tensor(data.draw(st.permutations(range(n)))) for _ in range(3)])
-    sources = torch.tensor(sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1))))
-    sizes = list(range(1, len(sources) + 1))
-    masks = rankings.prefix_masks(orders, sources, sizes)
-    for repeat, order in enumerate(orders.tolist()):
-        remaining = [source for source in order if source in sources.tolist()]
-        for k, size in enumerate(sizes):
-            assert set(sources[masks[repeat, k]].tolist()) == set(remaining[:size])
-    assert (masks[:, :-1] <= masks[:, 1:]).all()
+    kept = data.draw(st.sets(st.integers(1, n - 1), min_size=2))
+    sources = sorted({0, *kept} if has_sink else kept)
+    restricted = rankings.restricted(orders, torch.tensor(sources))
+    for size in range(1, len(sources) - has_sink):
+        drawn = rankings.random_sets(restricted, size, has_sink)
+        for pool, (repeat, order) in itertools.product(range(2), enumerate(orders.tolist())):
+            remaining = [j for j in order if j in sources and (j or not pool)]
+            found = drawn.index[drawn.rows[pool, repeat]].tolist()
+            assert [sources[place] for place in found] == remaining[:size]
 
 
 def test_cosine_counts_of_tiny_weights_in_float32():
@@ -188,7 +235,13 @@ def test_cosine_counts_of_tiny_weights_in_float32():
     generator = np.random.default_rng(0)
     for _ in range(50):
         weights = 2.0 ** -np.sort(generator.integers(0, 100, size=12))
-        y = weights[:, None] * generator.normal(size=(12, 4)).astype(np.float32)
+        values = generator.normal(size=(12, 4)).astype(np.float32)
+        a, v = torch.from_numpy(weights).float()[None], torch.from_numpy(values)[None]
+        factors, offsets = separability.scales(a, v.norm(dim=-1), "cosine")
         for size in (1, 4, 8):
-            found = counts(torch.from_numpy(y.astype(np.float32)), [size], "cosine")
-            assert tuple(x.item() for x in found) == oracle.counts(y, range(size), "cosine")[:3]
+            index = torch.arange(size).reshape(1, 1, -1)
+            g = separability.products(separability.selected_sums(a, v, index), v) * factors - offsets
+            parts = separability.split(g, index, False)
+            found = separability.inversions(*parts), *separability.outer_counts(*parts)
+            inv, fp, tp = (x[0].item() for x in found)
+            assert (fp, tp, inv) == oracle.counts(weights[:, None] * values, range(size), "cosine")[:3]

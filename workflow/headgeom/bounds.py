@@ -26,6 +26,7 @@ where the last term is for products that underflow. This is the only tolerance: 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ _UNDERFLOW = 2.0**-107
 
 @dataclass(frozen=True)
 class Interval:
-    """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, sources].
+    """What is known of norms and cosines; each is a Tensor that broadcasts against [..., sets, 1].
 
     norm_low, norm_high: of the v_j, j >= 1; norm_sink: of v_0; cosine_low, cosine_high: cos(v_i, v_j), i, j >= 1;
     sink_low, sink_high: cos(v_0, v_j). NaN stands for an empty interval or a sink that is hidden.
@@ -53,69 +54,88 @@ class Interval:
     sink_low: Tensor
     sink_high: Tensor
 
+    @cached_property
+    def products(self) -> tuple[Tensor, Tensor]:
+        """Ends lowC, highC of <v_i, v_j>, i, j >= 1."""
+        return _product_interval(self.cosine_low, self.cosine_high, self.norm_low, self.norm_high, power=2)
 
-def closeness_bounds(
-    weights: Tensor, sink: Tensor, selected: Tensor, known: Interval, slack: float
-) -> tuple[Tensor, Tensor]:
-    """L and U, [..., sets, sources], of all sources (L holds for selected, U for the other sources).
+    @cached_property
+    def sink(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ends lowS, highS of <v_0, v_j>, and ||v_0||; zeros for a hidden sink."""
+        low, high = _product_interval(self.sink_low, self.sink_high, self.norm_low, self.norm_high, power=1)
+        norm = self.norm_sink.nan_to_num(nan=0.0)
+        return norm * low, norm * high, norm
 
-    weights: [..., 1, sources]; sink: [..., 1, sources] bool, true at source 0; selected: [..., sets, sources] bool.
+
+def lower_bounds(
+    weights: Tensor, at_sink: Tensor, others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor
+) -> Tensor:
+    """L of the selected sources, [..., sets, N].
+
+    weights, at_sink: [..., sets, N], the sources' weights and whether each is the sink; others, sink_weight:
+    [..., sets, 1], the weight of the selected sources other than the sink, and that of the sink if it is selected.
     With weights a_j ||v_j|| and all norms 1 the bounds are those of ``per_token``.
     """
-    others = (weights * (selected & ~sink)).sum(-1, keepdim=True)
-    sink_weight = (weights * (selected & sink)).sum(-1, keepdim=True)
-    low, high = _product_interval(known.cosine_low, known.cosine_high, known.norm_low, known.norm_high, power=2)
-    sink_low, sink_high = _product_interval(known.sink_low, known.sink_high, known.norm_low, known.norm_high, power=1)
-    norm_sink = known.norm_sink.nan_to_num(nan=0.0)
-    sink_low, sink_high = norm_sink * sink_low, norm_sink * sink_high
-    square = weights * torch.where(sink, norm_sink, known.norm_low) ** 2
-    lower = square + 2 * torch.where(
-        sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low
-    )
-    upper = 2 * torch.where(sink, others * sink_high, others * high + sink_weight * sink_high) - square
-    norm = torch.where(sink, norm_sink, known.norm_high)
-    size = norm * (weights * norm + 2 * others * known.norm_high + 2 * sink_weight * norm_sink)
-    allowance = slack * (weights * size + _UNDERFLOW)
-    return weights * lower - allowance, weights * upper + allowance
+    low, (sink_low, _, norm_sink) = known.products[0], known.sink
+    norm = torch.where(at_sink, norm_sink, known.norm_high)
+    square = weights * torch.where(at_sink, norm_sink, known.norm_low).square()
+    cross = torch.where(at_sink, others * sink_low, (others - weights).clamp(min=0) * low + sink_weight * sink_low)
+    size = norm * (weights * norm + 2 * (others * known.norm_high + sink_weight * norm_sink))
+    return weights * (square + 2 * cross) - slack * (weights * size + _UNDERFLOW)
 
 
-def certified_counts(lower: Tensor, upper: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
-    """Upper bound of FP and lower bound of TP, each [..., sets] int64."""
-    least = torch.where(selected, lower, torch.inf).amin(-1, keepdim=True)
-    largest = torch.where(selected, -torch.inf, upper).amax(-1, keepdim=True)
-    return ((upper >= least) & ~selected).sum(-1), ((lower > largest) & selected).sum(-1)
+def upper_terms(others: Tensor, sink_weight: Tensor, known: Interval, slack: float | Tensor) -> Tensor:
+    """p, q and, of the sink, p_0, q_0, for ``upper_bounds``, [4, ..., sets, 1]; arguments as in ``lower_bounds``."""
+    high, (_, sink_high, norm_sink) = known.products[1], known.sink
+    size = known.norm_high * others + norm_sink * sink_weight
+    linear = others * high + sink_weight * sink_high + slack * known.norm_high * size
+    square = slack * known.norm_high.square() - known.norm_low.square()
+    sink_linear = others * (sink_high + slack * norm_sink * known.norm_high)
+    return _terms(2 * linear, square, 2 * sink_linear, (slack - 1) * norm_sink.square())
 
 
-def selected_side_bounds(
-    g: Tensor, sums: Tensor, norms: Tensor, slack: float, reach: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """L and U, [..., sets, sources], of the ``selected`` certificate; with ``reach`` that of ``selected_sink``.
+def upper_bounds(weights: Tensor, terms: Tensor, slack: float | Tensor, has_sink: bool) -> Tensor:
+    """U of all sources (it holds for those not selected), [..., sets, sources]: a_j (p + q a_j) and the allowance.
 
-    g: measured closeness [..., sets, sources], of which only that of selected sources is used; sums: [..., sets,
-    head_dim]; norms: contribution norms b [..., sources]; reach: of ``sink_reach``. By Cauchy and Schwarz
-    <y_j, s> <= b_j ||s||, and from norms alone nothing better can be said: y_j may point along s.
+    weights: [..., 1, sources]. The sink, if there is one, is source 0, with p_0 and q_0 in the place of p and q.
     """
-    length = sums.norm(dim=-1, keepdim=True)
-    b = norms.unsqueeze(-2)
-    allowance = slack * (b * (2 * length + b) + _UNDERFLOW)
-    return g - allowance, 2 * b * (length if reach is None else length * reach) - b.square() + allowance
+    linear, square, sink_linear, sink_square = terms
+    upper = torch.addcmul(linear, square, weights).mul_(weights)
+    if has_sink:
+        weight = weights[..., :1]
+        upper[..., :1] = weight * (sink_linear + sink_square * weight)
+    return upper.add_(slack * _UNDERFLOW)
 
 
-def sink_reach(
-    g: Tensor, sums: Tensor, norms: Tensor, sink: Tensor, selected: Tensor, sink_high: Tensor, slack: float
-) -> Tensor:
+def selected_lower_bounds(g: Tensor, length: Tensor, b: Tensor, slack: float) -> Tensor:
+    """L of the ``selected`` certificates, [..., sets, N]: the measured g of the selected sources, less the allowance.
+
+    length: [..., sets, 1], ||s||; b: [..., sets, N], the sources' contribution norms.
+    """
+    return g - slack * (b * (2 * length + b) + _UNDERFLOW)
+
+
+def selected_upper_terms(length: Tensor, reach: Tensor | float, slack: float) -> Tensor:
+    """As ``upper_terms``, with contribution norms b_j as weights; ``reach`` is 1, or that of ``sink_reach``.
+
+    By Cauchy and Schwarz <y_j, s> <= b_j ||s||, and from norms alone nothing better can be said: y_j may point along s.
+    """
+    linear, square = 2 * length * (reach + slack), torch.full_like(length, slack - 1)
+    return _terms(linear, square, linear, square)
+
+
+def sink_reach(g: Tensor, at_sink: Tensor, length: Tensor, b: Tensor, sink_high: Tensor, slack: float) -> Tensor:
     """Upper bound of cos(v_j, s) of unselected j, [..., sets, 1]; 1 where the sink is not selected.
 
-    As in ``selected_side_bounds``; sink: [..., sources] bool; sink_high: s+, broadcasts against [..., sets, 1]. With
+    g, at_sink, b: [..., sets, N], of the selected sources; sink_high: s+, broadcasts against [..., sets, 1]. With
     t the angle of v_0 and s, the angle of v_j and s is at least arccos(s+) - t. Rounding is met by a larger s+ and a
     smaller cos t; both make the bound larger.
     """
-    length = sums.norm(dim=-1, keepdim=True)
-    b = (norms * sink).sum(-1)[..., None, None]
-    closeness = (g * (selected & sink.unsqueeze(-2))).sum(-1, keepdim=True)
+    b = torch.where(at_sink, b, 0).sum(-1, keepdim=True)
+    closeness = torch.where(at_sink, g, 0).sum(-1, keepdim=True)
     product = closeness + b.square() - slack * (b * (2 * length + b) + _UNDERFLOW)
     scale = 2 * b * length
-    usable = (selected & sink.unsqueeze(-2)).any(-1, keepdim=True) & (scale > _UNDERFLOW)
+    usable = at_sink.any(-1, keepdim=True) & (scale > _UNDERFLOW)
     toward = (product / torch.where(usable, scale, 1)).clamp(-1, 1)
     high = (sink_high.nan_to_num(nan=1.0) + slack).clamp(-1, 1)
     cosine = high * toward + ((1 - high) * (1 + high) * (1 - toward) * (1 + toward)).sqrt()
@@ -127,38 +147,39 @@ def slack(head_dim: int, size: int) -> float:
     return (4 * head_dim + 2 * size + 32) * 2.0**-24
 
 
-def pair_interval(units: Tensor, sink: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Cosine intervals over the pairs that a certificate needs, each [..., sizes, 1].
+def pair_interval(units: Tensor, sink: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cosine intervals over the pairs that a certificate needs, each [..., sets, 1].
 
-    units: unit values in rank order [..., sources, head_dim]; sink: [..., sources] bool. Returns the least cosine
-    of two selected sources, the largest of a selected and an unselected one, the least of the sink with a selected
-    one, and the largest of the sink with a source on the other side of the cut. Pairs with a zero vector are left out.
+    units: unit values [..., 1, sources, head_dim]; sink: [sources] bool, true at source 0 if it is the sink; index:
+    [..., sets, N], the selected sources. Returns the least cosine of two selected sources, the largest of a selected
+    and an unselected one, the least of the sink with a selected one, and the largest of the sink with a source on the
+    other side of the cut. Pairs with a zero vector are left out.
     """
     real = units.square().sum(-1) > 0
-    plain = real & ~sink
-    sink_unit = (units * sink.unsqueeze(-1)).sum(-2, keepdim=True)
-    with_sink = (units * sink_unit).sum(-1)
-    has_sink = sink_unit.square().sum((-1, -2)) > 0
-    rows = [_cut(units, plain, with_sink, has_sink, sink, size) for size in sizes]
-    return tuple(torch.stack(column, dim=-1).unsqueeze(-1) for column in zip(*rows, strict=True))
+    plain = (real & ~sink).expand(*index.shape[:-1], -1)
+    chosen = torch.zeros_like(plain).scatter_(-1, index, True)
+    inside = units.expand(*index.shape[:-1], -1, -1).gather(
+        -2, index.unsqueeze(-1).expand(*index.shape, units.shape[-1])
+    )
+    cosines = inside @ units.transpose(-1, -2)
+    usable = plain.gather(-1, index).unsqueeze(-1)
+    itself = index.unsqueeze(-1) == torch.arange(units.shape[-2], device=units.device)
+    within = usable & (plain & chosen).unsqueeze(-2) & ~itself
+    across = usable & (plain & ~chosen).unsqueeze(-2)
+    with_sink = units @ units[..., :1, :].transpose(-1, -2)
+    near = plain & (real & sink).any(-1, keepdim=True)
+    other_side = near & (chosen != (chosen & sink).any(-1, keepdim=True))
+    ends = (
+        torch.where(within, cosines, torch.inf).amin((-1, -2)),
+        torch.where(across, cosines, -torch.inf).amax((-1, -2)),
+        torch.where(near & chosen, with_sink.squeeze(-1), torch.inf).amin(-1),
+        torch.where(other_side, with_sink.squeeze(-1), -torch.inf).amax(-1),
+    )
+    return tuple(torch.where(x.isinf(), torch.nan, x).unsqueeze(-1) for x in ends)
 
 
-def _cut(units, plain, with_sink, has_sink, sink, size) -> tuple[Tensor, ...]:
-    """The four extremes for the set of the first ``size`` sources, each [...]."""
-    inside, outside = units[..., :size, :], units[..., size:, :]
-    within = inside @ inside.transpose(-1, -2)
-    usable = plain[..., :size, None] & plain[..., None, :size]
-    usable = usable & ~torch.eye(size, dtype=torch.bool, device=units.device)
-    low = torch.where(usable, within, torch.inf).amin((-1, -2))
-    across = outside @ inside.transpose(-1, -2)
-    usable = plain[..., size:, None] & plain[..., None, :size]
-    high = torch.where(usable, across, -torch.inf).amax((-1, -2))
-    chosen = torch.arange(units.shape[-2], device=units.device) < size
-    near = plain & has_sink[..., None]
-    sink_low = torch.where(near & chosen, with_sink, torch.inf).amin(-1)
-    sink_selected = sink[..., :size].any(-1, keepdim=True)
-    sink_high = torch.where(near & (chosen != sink_selected), with_sink, -torch.inf).amax(-1)
-    return tuple(torch.where(x.isinf(), torch.nan, x) for x in (low, high, sink_low, sink_high))
+def _terms(*terms: Tensor) -> Tensor:
+    return torch.stack(torch.broadcast_tensors(*terms))
 
 
 def _product_interval(low: Tensor, high: Tensor, norm_low: Tensor, norm_high: Tensor, power: int):

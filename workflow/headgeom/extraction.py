@@ -1,6 +1,7 @@
 """Forward passes over token windows, and the labelled arrays that they leave (docs/results.md)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -30,6 +31,10 @@ _DIMENSIONS = {
     "role_contribution": ("regime",),
 }
 
+_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 20}
+"""Attention weights (of documents, layers, heads and sources) at which the layers seen so far are measured together:
+few enough for a CPU's cache and for memory, enough that small tensors and a GPU's launches do not dominate."""
+
 
 @torch.inference_mode()
 def measure_batch(
@@ -41,20 +46,42 @@ def measure_batch(
     the last of which is the query of the geometry; pairs: documents with the costly certificate, the first ones.
     ``model`` has the attention function installed.
     """
-    layers: dict[int, dict[str, np.ndarray]] = {}
+    measured: dict[int, dict[str, np.ndarray]] = {}
+    waiting: list[LayerView] = []
+
+    def measure() -> None:
+        found = geometry.measure_layer(_stacked(waiting), orders.to(waiting[0].weights.device), settings, pairs)
+        for name, x in found.items():
+            for view, layer in zip(waiting, x.unflatten(0, (-1, len(waiting))).unbind(1), strict=True):
+                measured.setdefault(view.layer, {})[name] = layer.cpu().numpy()
+        waiting.clear()
 
     def observe(view: LayerView) -> None:
-        measured = geometry.measure_layer(view, orders.to(view.weights.device), settings, pairs)
-        layers[view.layer] = {name: x.cpu().numpy() for name, x in measured.items()}
+        if waiting and not torch.equal(view.visible, waiting[0].visible):
+            measure()
+        waiting.append(view)
+        if sum(other.weights[:, :, -1].numel() for other in waiting) >= _TOGETHER[view.weights.device.type]:
+            measure()
 
     with observing(torch.tensor(rows), observe):
         model.base_model(input_ids=tokens.to(model.device), use_cache=False)
+    if waiting:
+        measure()
     expected = model.config.get_text_config().num_hidden_layers
-    if sorted(layers) != list(range(expected)):
+    if sorted(measured) != list(range(expected)):
         raise UserError(
-            f"{type(model).__name__}: only {len(layers)} of {expected} layers have attention heads that can be measured"
+            f"{type(model).__name__}: only {len(measured)} of {expected} layers have attention heads that can be "
+            "measured"
         )
-    return {name: np.stack([layers[layer][name] for layer in range(expected)], axis=1) for name in layers[0]}
+    return {name: np.stack([measured[layer][name] for layer in range(expected)], axis=1) for name in measured[0]}
+
+
+def _stacked(views: list[LayerView]) -> LayerView:
+    """Layers that see the same sources as one, whose batch holds the layers of each document in turn."""
+    weights, values = (
+        torch.stack([getattr(view, name) for view in views], dim=1).flatten(0, 1) for name in ("weights", "values")
+    )
+    return replace(views[0], weights=weights, values=values)
 
 
 def dataset(

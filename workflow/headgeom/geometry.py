@@ -1,12 +1,15 @@
 """Everything that extraction measures on one layer, reduced where the model runs (spec, sections 1 to 6)."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cosine_similarity
 
-from . import certificates, rankings, separability, sink, winners
+from . import bounds, counting, rankings, sink, winners
 from .attention import LayerView
+from .certificates import Operations
 
 
 @dataclass(frozen=True)
@@ -39,36 +42,20 @@ def measure_layer(view: LayerView, orders: Tensor, settings: Settings, pairs: in
 
     ``orders`` holds each document's random orders, [document, repeats, sources]. The last measured row is the
     query of everything but votes, role contributions and the profile by lag. The costly certificate ``pairs`` is
-    computed for the first ``pairs`` documents.
+    computed for the first ``pairs`` documents. The view may stack layers that see the same sources: then its batch
+    holds the layers of the first document, of the second, ..., and so do the results.
     """
     groups = view.weights.shape[1] // view.values.shape[1]
-    norms = view.values.norm(dim=-1)
     sources = view.visible[-1].nonzero().squeeze(-1)
-    weights = view.weights[:, :, -1, sources]
-    values = view.values[:, :, sources]
-    head_norms = norms.repeat_interleave(groups, dim=1)
-    known = _value_quantities(values, norms[..., sources], bool(view.visible[-1, 0]), settings)
+    norms = view.values.norm(dim=-1)
+    known = _value_quantities(view.values[:, :, sources], norms[..., sources], bool(view.visible[-1, 0]), settings)
     known = {name: x.repeat_interleave(groups, dim=1) for name, x in known.items()}
-    operation = _Operation(weights, values.repeat_interleave(groups, dim=1), sources, known, orders, pairs)
-    result = known | _measure_operation(operation, settings)
-    result |= _roles(view, head_norms)
-    result |= _profiles(view, settings)
-    return result
-
-
-@dataclass(frozen=True)
-class _Operation:
-    """The last query's attention operation on its visible sources, for all documents and heads of a layer.
-
-    weights: [document, head, sources]; values: [document, head, sources, head_dim]; known: value quantities.
-    """
-
-    weights: Tensor
-    values: Tensor
-    sources: Tensor
-    known: dict[str, Tensor]
-    orders: Tensor
-    pairs: int
+    return (
+        known
+        | _measure_operation(view, sources, norms, known, orders, settings, pairs)
+        | _roles(view, norms.repeat_interleave(groups, dim=1))
+        | _profiles(view, settings)
+    )
 
 
 def _value_quantities(values: Tensor, norms: Tensor, sink_visible: bool, settings: Settings) -> dict[str, Tensor]:
@@ -87,73 +74,60 @@ def _value_quantities(values: Tensor, norms: Tensor, sink_visible: bool, setting
     return result
 
 
-def _measure_operation(operation: _Operation, settings: Settings) -> dict[str, Tensor]:
-    """Ranks, masses, alignments and, for each pool, the counts."""
-    weights, values, sources = operation.weights, operation.values, operation.sources
-    has_sink = bool(sources[0] == 0)
-    ranked = rankings.score_orders(weights, values.norm(dim=-1))
-    output = (weights.unsqueeze(-2) @ values).squeeze(-2)
-    missing = torch.full_like(weights[..., 0], torch.nan)
-    rank = torch.argsort(ranked, dim=-1)[..., 0]
-    cosine = torch.nn.functional.cosine_similarity
-    result = {
+def _measure_operation(
+    view: LayerView,
+    sources: Tensor,
+    norms: Tensor,
+    known: dict[str, Tensor],
+    orders: Tensor,
+    settings: Settings,
+    pairs: int,
+) -> dict[str, Tensor]:
+    """Ranks, masses, alignments and counts of the last query's attention operation on its visible ``sources``.
+
+    norms: [document, key/value head, all sources]; known: value quantities, [document, head, ...].
+    """
+    weights, values = view.weights[:, :, -1, sources], view.values[:, :, sources]
+    norms = norms[..., sources].repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
+    ranked = rankings.score_orders(weights, norms, min(max(settings.sizes) + 1, len(sources)))
+    has_sink, slack = bool(sources[0] == 0), bounds.slack(values.shape[-1], max(settings.sizes))
+    layers = len(weights) // len(orders)
+    counts = []
+    for document, order in enumerate(rankings.restricted(orders, sources)):
+        rows = slice(document * layers, (document + 1) * layers)
+        units = partial(_units, values[rows], norms[rows]) if document < pairs else None
+        own = {name: x[rows].flatten(0, 1) for name, x in known.items()}
+        tensors = (x[rows].flatten(0, 1) for x in (weights, norms, values))
+        operations = Operations(*tensors, own, has_sink, slack, units)
+        counts.append(counting.count(operations, ranked[rows].flatten(0, 1), order, settings.sizes, settings.distances))
+    result = {name: torch.cat([one[name] for one in counts]).unflatten(0, (len(weights), -1)) for name in counts[0]}
+    return result | _ranks_and_alignments(weights, values, norms, has_sink)
+
+
+def _units(values: Tensor, norms: Tensor) -> Tensor:
+    """Unit values [layers x heads, sources, head_dim], from values of key/value heads and norms of heads."""
+    values = values.repeat_interleave(norms.shape[1] // values.shape[1], dim=1)
+    return sink.unit(values, norms).flatten(0, 1)
+
+
+def _ranks_and_alignments(weights: Tensor, values: Tensor, norms: Tensor, has_sink: bool) -> dict[str, Tensor]:
+    """Rank and weight of the sink, cosines of the output with v_0 and v_t, and sources by pool.
+
+    weights, norms: [document, head, sources]; values: [document, key/value head, sources, head_dim].
+    """
+    output = weights.unflatten(1, (values.shape[1], -1)) @ values
+    current, first = (cosine_similarity(output, values[..., [j], :], dim=-1).flatten(1, 2) for j in (-1, 0))
+    scores = torch.stack((weights, weights * norms), dim=2)
+    rank = (scores > scores[..., :1]).sum(-1)
+    missing = torch.full_like(current, torch.nan)
+    n = weights.shape[-1]
+    return {
         "sink_mass": weights[..., 0] if has_sink else missing,
         "sink_rank": rank if has_sink else torch.full_like(rank, -1),
-        "output_sink_cosine": cosine(output, values[..., 0, :], dim=-1) if has_sink else missing,
-        "output_current_cosine": cosine(output, values[..., -1, :], dim=-1),
+        "output_sink_cosine": first if has_sink else missing,
+        "output_current_cosine": current,
+        "sources": torch.tensor([n, n - has_sink], device=weights.device).expand(*weights.shape[:2], -1),
     }
-    pools = [_pool(operation, ranked, settings)]
-    if has_sink:
-        pools.append(_pool(operation, ranked[ranked != 0].reshape(*ranked.shape[:-1], -1), settings))
-    else:
-        pools.append(pools[0])
-    for name in pools[0]:
-        result[name] = torch.stack([pool[name] for pool in pools], dim=-1 if name == "sources" else -2)
-    return result
-
-
-def _pool(operation: _Operation, ranked: Tensor, settings: Settings) -> dict[str, Tensor]:
-    """Counts of one pool, whose sources ``ranked`` [document, head, ranking, sources] lists, best first.
-
-    Returns [document, head, distance, ranking, size]; random means lack ranking, certified counts lack distance
-    and have the certificate before the ranking.
-    """
-    n = ranked.shape[-1]
-    sizes = [size for size in settings.sizes if size < n]
-    sources = operation.sources[-n:]
-    masks = rankings.prefix_masks(operation.orders, sources, sizes).unsqueeze(1)
-    weights = operation.weights.unsqueeze(2).expand(-1, -1, ranked.shape[2], -1).gather(-1, ranked)
-    index = ranked.unsqueeze(-1).expand(*ranked.shape, operation.values.shape[-1])
-    values = operation.values.unsqueeze(2).expand(-1, -1, ranked.shape[2], -1, -1).gather(-2, index)
-    contributions = weights.unsqueeze(-1) * values
-    sums = separability.prefix_sums(contributions, sizes)
-    plain = operation.weights[..., -n:].unsqueeze(-1) * operation.values[..., -n:, :]
-    counts, means, result = [], [], {}
-    for distance in settings.distances:
-        g = separability.closeness(contributions, sums, distance)
-        counts.append(torch.stack(separability.prefix_counts(g, sizes)))
-        means.append(torch.stack(_random_means(plain, masks, sizes, distance)))
-        if distance == "euclidean":
-            is_sink = operation.sources[ranked] == 0
-            result = certificates.certify(g, sums, weights, values, is_sink, operation.known, sizes, operation.pairs)
-    result |= dict(zip(("fp", "tp", "inv"), torch.stack(counts, dim=3), strict=True))
-    result |= dict(zip(("random_precision", "random_recall", "random_f"), torch.stack(means, dim=3), strict=True))
-    pad = (0, len(settings.sizes) - len(sizes))
-    missing = {name: torch.nan if x.is_floating_point() else -1 for name, x in result.items()}
-    result = {name: torch.nn.functional.pad(x, pad, value=missing[name]) for name, x in result.items()}
-    result["sources"] = torch.full(operation.weights.shape[:2], n)
-    return result
-
-
-def _random_means(contributions: Tensor, masks: Tensor, sizes: list[int], distance: str) -> tuple[Tensor, ...]:
-    """Mean P, R and F over random repeats, [document, head, size]; masks [document, 1, repeats, sizes, sources]."""
-    flat = masks.flatten(2, 3)
-    sums = flat.to(contributions.dtype) @ contributions
-    fp, tp = separability.outer_counts(separability.closeness(contributions, sums, distance), flat)
-    shape = (*contributions.shape[:2], *masks.shape[2:4])
-    ends = torch.tensor(sizes, device=fp.device)
-    scores = separability.precision_recall_f(fp.reshape(shape), tp.reshape(shape), ends)
-    return tuple(score.mean(2) for score in scores)
 
 
 def _roles(view: LayerView, head_norms: Tensor) -> dict[str, Tensor]:
@@ -168,11 +142,16 @@ def _profiles(view: LayerView, settings: Settings) -> dict[str, Tensor]:
     (last row); NaN for a bin without any."""
     positions = torch.arange(settings.length, device=view.rows.device)
     lag = view.rows[:, None] - positions
-    bins = torch.bucketize(lag, torch.tensor(settings.lag_edges, device=lag.device), right=True) - 1
-    counted = view.visible & (positions > 0)
-    one_hot = torch.nn.functional.one_hot(bins.clamp(min=0), len(settings.lag_edges)) * counted[..., None]
-    by_lag = torch.einsum("bhrj,rjk->bhk", view.weights, one_hot.float()) / one_hot.sum((0, 1))
-    edges = torch.tensor(settings.position_edges, device=positions.device)
-    slots = torch.nn.functional.one_hot(torch.bucketize(positions, edges, right=True) - 1, len(edges)).float()
-    slots = slots * view.visible[-1].unsqueeze(-1)
-    return {"attention_by_lag": by_lag, "attention_by_position": view.weights[:, :, -1] @ slots / slots.sum(0)}
+    lags = _members(lag, settings.lag_edges, view.visible & (positions > 0)).flatten(0, 1)
+    slots = _members(positions, settings.position_edges, view.visible[-1])
+    return {
+        "attention_by_lag": view.weights.flatten(2) @ lags / lags.sum(0),
+        "attention_by_position": view.weights[:, :, -1] @ slots / slots.sum(0),
+    }
+
+
+def _members(x: Tensor, edges: list[int], counted: Tensor) -> Tensor:
+    """Which of the bins, given by their lower edges, each counted element is in: [..., bins] of ones and zeros."""
+    lower = torch.tensor(edges, device=x.device)
+    bins = torch.bucketize(x, lower, right=True) - 1
+    return ((bins.unsqueeze(-1) == torch.arange(len(edges), device=x.device)) & counted.unsqueeze(-1)).float()

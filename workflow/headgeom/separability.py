@@ -6,63 +6,94 @@ a zero vector. Hence, with S the selected set,
 
     FP  = #{ j not in S : g_j >= min_S g }       TP = #{ i in S : g_i > max_{not S} g }
     INV = #{ (i in S, j not in S) : g_j >= g_i }
+
+As y_j = a_j v_j, all that is needed of vectors is <v_j, s>, for which the heads that read one key/value head share a
+product. The pools ``all`` and ``no_sink`` differ in one competitor, the sink, so each set is counted without it, and
+again with it where it competes.
 """
 
 import torch
 from torch import Tensor
 
+_BLOCK = 1 << 18
+"""Comparisons made at once, 1 MB in float32: temporaries that stay in a core's cache are several times faster."""
 
-def closeness(contributions: Tensor, sums: Tensor, distance: str = "euclidean") -> Tensor:
-    """g of every source for every selected set, larger where nearer.
 
-    contributions: [..., sources, head_dim]; sums: [..., sets, head_dim], the sum over each set.
-    Returns [..., sets, sources].
+def selected_sums(weights: Tensor, values: Tensor, index: Tensor) -> Tensor:
+    """s of each set, [heads, sets, head_dim].
+
+    weights: [heads, sources]; values: [key/value heads, sources, head_dim]; index: [heads, sets, N].
+    """
+    each = weights.unsqueeze(1).expand(-1, index.shape[1], -1)
+    chosen = torch.zeros_like(each, memory_format=torch.contiguous_format).scatter_(-1, index, each.gather(-1, index))
+    return (chosen.reshape(len(values), -1, chosen.shape[-1]) @ values).reshape(*index.shape[:2], -1)
+
+
+def products(sums: Tensor, values: Tensor) -> Tensor:
+    """<v_j, s> of every source and set, [heads, sets, sources]; shapes as in ``selected_sums``."""
+    shared = sums.reshape(len(values), -1, sums.shape[-1]) @ values.transpose(-1, -2)
+    return shared.reshape(*sums.shape[:2], -1)
+
+
+def scales(weights: Tensor, norms: Tensor, distance: str = "euclidean") -> tuple[Tensor, Tensor]:
+    """Factors and offsets, each [heads, 1, sources], such that g_j = factor_j <v_j, s> - offset_j.
+
+    weights, norms: [heads, sources] attention weights and value norms.
     """
     if distance == "euclidean":
-        return 2 * sums @ contributions.transpose(-1, -2) - contributions.square().sum(-1).unsqueeze(-2)
-    # Scaled first: the squares of weights below 1e-19 are zero in float32, but their directions count.
-    largest = contributions.abs().amax(-1, keepdim=True)
-    units = contributions / torch.where(largest > 0, largest, 1.0)
-    units = units / torch.where(largest > 0, units.norm(dim=-1, keepdim=True), 1.0)
-    return sums @ units.transpose(-1, -2)
+        factors, offsets = 2 * weights, (weights * norms).square()
+    else:
+        real = (weights > 0) & (norms > 0)
+        factors = torch.where(real, 1 / torch.where(real, norms, 1), 0)
+        offsets = torch.zeros_like(factors)
+    return factors.unsqueeze(1), offsets.unsqueeze(1)
 
 
-def outer_counts(g: Tensor, selected: Tensor) -> tuple[Tensor, Tensor]:
-    """FP and TP, [..., sets] int64, from g [..., sets, sources] and the sets' masks (broadcastable bool)."""
-    farthest = torch.where(selected, g, torch.inf).amin(-1, keepdim=True)
-    nearest = torch.where(selected, -torch.inf, g).amax(-1, keepdim=True)
-    # All selected sources have g >= farthest, and no other has g > nearest.
-    fp = (g >= farthest).sum(-1) - selected.sum(-1)
-    return fp, (g > nearest).sum(-1)
+def split(g: Tensor, index: Tensor, has_sink: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """g [..., sets, sources] of the selected sources [..., sets, N], of the others, and of the sink [..., sets]."""
+    chosen = g.gather(-1, index)
+    return chosen, *unselected(g, index, has_sink)
 
 
-def inversions(g: Tensor, sizes: Tensor) -> Tensor:
-    """INV, [..., sizes] int64, where the first sizes[k] sources of g [..., sizes, sources] are the k-th set."""
-    sources = g.shape[-1]
-    # Reversed, unselected sources come first, so a stable sort puts them before selected ones at ties.
-    order = torch.sort(g.flip(-1), dim=-1, descending=True, stable=True).indices
-    selected = order >= sources - sizes.unsqueeze(-1)
-    return ((~selected).cumsum(-1) * selected).sum(-1)
+def unselected(g: Tensor, index: Tensor, has_sink: bool) -> tuple[Tensor, Tensor]:
+    """g [..., sets, sources] of the sources that are not selected, and of the sink [..., sets].
+
+    The former is ``g`` itself, overwritten with -inf at the selected sources and at the sink (source 0, if there is
+    one); the latter is -inf where the sink is selected.
+    """
+    rest = g.scatter_(-1, index, -torch.inf)
+    if not has_sink:
+        return rest, torch.full_like(g[..., 0], -torch.inf)
+    sink = rest[..., 0].clone()
+    rest[..., 0] = -torch.inf
+    return rest, sink
 
 
-def prefix_sums(ranked: Tensor, sizes: list[int]) -> Tensor:
-    """Sums [..., sizes, head_dim] of the first N of ranked contributions [..., sources, head_dim]."""
-    ends = torch.tensor(sizes, device=ranked.device)
-    return ranked[..., : max(sizes), :].cumsum(-2)[..., ends - 1, :]
+def outer_counts(chosen: Tensor, rest: Tensor, sink: Tensor) -> tuple[Tensor, Tensor]:
+    """FP and TP, each [pools, ..., sets] int64, of what ``split`` returns; ``rest`` is overwritten."""
+    farthest, nearest = chosen.amin(-1), rest.amax(-1)
+    # Ones and zeros in floats are counted exactly, and much faster than bools.
+    fp = rest.ge_(farthest.unsqueeze(-1)).sum(-1).long()
+    nearest = torch.stack((torch.maximum(nearest, sink), nearest)).unsqueeze(-1)
+    nearer = torch.gt(chosen, nearest, out=chosen.new_empty(len(nearest), *chosen.shape))
+    return torch.stack((fp + (sink >= farthest), fp)), nearer.sum(-1).long()
 
 
-def prefix_sets(sources: int, sizes: list[int], device: torch.device | None = None) -> Tensor:
-    """Masks [sizes, sources] of the first N sources."""
-    return torch.arange(sources, device=device) < torch.tensor(sizes, device=device)[:, None]
+def inversions(chosen: Tensor, rest: Tensor, sink: Tensor) -> Tensor:
+    """INV, [pools, ..., sets] int64, of what ``split`` returns."""
+    thresholds, others = chosen.flatten(0, -2).unsqueeze(2), rest.flatten(0, -2).unsqueeze(1)
+    size, sources = chosen.shape[-1], rest.shape[-1]
+    step = max(1, _BLOCK // (size * sources))
+    buffer = others.new_empty(min(step, len(others)), size, sources)
+    counts = [
+        torch.ge(part, threshold, out=buffer[: len(part)]).sum(-1).long().sum(-1)
+        for part, threshold in zip(others.split(step), thresholds.split(step), strict=True)
+    ]
+    without = torch.cat(counts).reshape(sink.shape)
+    return torch.stack((without + (sink.unsqueeze(-1) >= chosen).sum(-1), without))
 
 
-def prefix_counts(g: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """FP, TP and INV, each [..., sizes], of the first N sources of g [..., sizes, sources]; N below the sources."""
-    selected = prefix_sets(g.shape[-1], sizes, g.device)
-    return *outer_counts(g, selected), inversions(g, torch.tensor(sizes, device=g.device))
-
-
-def precision_recall_f(fp: Tensor, tp: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def precision_recall_f(fp: Tensor, tp: Tensor, sizes: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
     """P = N / (N + FP), R = TP / N and F = 2PR / (P + R), float64; ``sizes`` broadcasts against the counts."""
     precision = sizes / (sizes + fp).double()
     recall = tp.double() / sizes

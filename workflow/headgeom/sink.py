@@ -8,6 +8,8 @@ from torch import Tensor
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _BINS = 2048
+_ROWS, _BLOCK = 64, 1 << 18
+"""Cosines are computed for so many sources at once, and for as many heads as make a block of 1 MB in float32."""
 
 
 def lags(sources: int) -> list[int]:
@@ -51,21 +53,27 @@ def sink_quantities(units: Tensor) -> dict[str, Tensor]:
 def coherence(units: Tensor) -> dict[str, Tensor]:
     """Quantiles [..., quantile] and mean [...] of pairwise cosines of unit values [..., sources, head_dim].
 
-    The extremes are exact (over non-zero vectors); quantiles between come from a histogram of 2048 bins.
+    The extremes are exact (over non-zero vectors); quantiles between come from a histogram of 2048 bins. Each pair is
+    taken once, in blocks of rows, so memory does not grow with the square of the sources.
     """
     flat = units.reshape(-1, *units.shape[-2:])
-    pairs = torch.stack([_pair_quantiles(head) for head in flat])
-    n = units.shape[-2]
+    n = flat.shape[1]
+    heads = max(1, _BLOCK // (_ROWS * n))
+    low, high, counts = map(torch.cat, zip(*(_extremes_and_histogram(part) for part in flat.split(heads)), strict=True))
     squares = units.square().sum((-1, -2))
     mean = (units.sum(-2).square().sum(-1) - squares) / (n * (n - 1))
-    return {"coherence": pairs.reshape(*units.shape[:-2], -1), "coherence_mean": mean}
+    quantiles = torch.cat((low[:, None], _histogram_quantiles(counts), high[:, None]), dim=-1)
+    return {"coherence": quantiles.reshape(*units.shape[:-2], -1), "coherence_mean": mean}
 
 
 def similarity_by_lag(units: Tensor, steps: list[int]) -> Tensor:
     """Mean cos(v_i, v_{i+lag}), [..., lag], from unit values [..., sources, head_dim]; NaN where no pair is left."""
-    n = units.shape[-2]
-    means = [(units[..., lag:, :] * units[..., : max(n - lag, 0), :]).sum(-1).mean(-1) for lag in steps]
-    return torch.stack(means, dim=-1)
+    n, d = units.shape[-2:]
+    flat = units.flatten(-2)
+    sums = [
+        torch.linalg.vecdot(flat[..., lag * d :], flat[..., : max(n - lag, 0) * d]) / max(n - lag, 0) for lag in steps
+    ]
+    return torch.stack(sums, dim=-1)
 
 
 def unit(values: Tensor, norms: Tensor) -> Tensor:
@@ -88,20 +96,45 @@ def _extremes(cosines: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(low.isinf(), torch.nan, low), torch.where(high.isinf(), torch.nan, high)
 
 
-def _pair_quantiles(units: Tensor) -> Tensor:
-    """Quantiles [quantile] for one head's unit values [sources, head_dim]."""
-    gram = units @ units.T
-    counts = torch.histc(gram.clamp_(-1, 1).fill_diagonal_(2), bins=_BINS, min=-1, max=1)
-    zero = units.square().sum(-1) == 0
-    if zero.any():
-        gram[zero] = gram[:, zero] = 2
-        gram.fill_diagonal_(2)
-    low = gram.amin()
-    high = torch.where(gram > 1, -torch.inf, gram).amax()
-    low, high = (torch.nan, torch.nan) if high.isinf() else (low.item(), high.item())
-    cumulative = counts.double().cumsum(0)
-    targets = torch.tensor(QUANTILES[1:-1], dtype=torch.float64, device=units.device) * cumulative[-1]
+def _extremes_and_histogram(units: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Least and largest cosine, [head], and histogram [head, bins] of all pairs of units [head, sources, head_dim]."""
+    absent = units.square().sum(-1) == 0
+    absent = absent if absent.any() else None
+    blocks = [_pairs_from(units, absent, start) for start in range(0, units.shape[1], _ROWS)]
+    low, high, counts = map(torch.stack, zip(*blocks, strict=True))
+    low, high = low.amin(0), high.amax(0)
+    return *(torch.where(high < low, torch.nan, x.clamp(-1, 1)) for x in (low, high)), counts.sum(0)
+
+
+def _pairs_from(units: Tensor, absent: Tensor | None, start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """``_extremes_and_histogram`` of the pairs (i, j) with i among the _ROWS sources from ``start`` on, and j > i.
+
+    absent: [head, sources], true at zero vectors, which have no part in the extremes.
+    """
+    cosines = units[:, start : start + _ROWS] @ units[:, start:].transpose(-1, -2)
+    here = cosines.shape[1]
+    seen = torch.ones(here, here, dtype=torch.bool, device=units.device).tril()
+    ends = []
+    for beyond, extreme in ((-2.0, Tensor.amax), (2.0, Tensor.amin)):
+        cosines[..., :here].masked_fill_(seen, beyond)
+        valid = cosines
+        if absent is not None:
+            pairs = absent[:, start : start + _ROWS, None] | absent[:, None, start:]
+            valid = cosines.masked_fill(pairs, beyond)
+        ends.append(extreme(valid, (1, 2)))
+    places = 3 * _BINS // 2 + 1  # room for 2, where ``seen`` is
+    bins = cosines.add_(1).mul_(_BINS / 2).int()
+    bins += places * torch.arange(len(bins), dtype=torch.int32, device=bins.device)[:, None, None]
+    counts = torch.bincount(bins.flatten(), minlength=places * len(bins)).reshape(len(bins), places)
+    counts[:, _BINS - 1] += counts[:, _BINS]  # rounded to 1 or above
+    return ends[1], ends[0], counts[:, :_BINS]
+
+
+def _histogram_quantiles(counts: Tensor) -> Tensor:
+    """Inner quantiles [head, quantile] from histograms [head, bins] over -1 to 1, linear within a bin."""
+    cumulative = counts.cumsum(-1).double()
+    targets = torch.tensor(QUANTILES[1:-1], dtype=torch.float64, device=counts.device) * cumulative[:, -1:]
     index = torch.searchsorted(cumulative, targets)
-    below = cumulative[index] - counts[index]
-    inner = -1 + (index + (targets - below) / counts[index]) * (2 / _BINS)
-    return torch.cat((inner.new_tensor([low]), inner, inner.new_tensor([high]))).float()
+    inside = counts.gather(-1, index)
+    below = cumulative.gather(-1, index) - inside
+    return (-1 + (index + (targets - below) / inside) * (2 / _BINS)).float()
