@@ -1,7 +1,7 @@
 """Extraction beside a plain pass on a GPU, for a model of LLaMA-2-7B's shape: `python benchmarks/gpu.py`.
 
-The weights are random (no checkpoint is needed; 13 GB in bfloat16), so counts mean nothing and times do. Geometry is in
-float32, as in a run. Passes alternate, and the result is the median of the ratios of neighbours; peak memory is torch's.
+The weights are random (no checkpoint is needed; 13 GB in bfloat16), so counts mean nothing and times do. Geometry is
+in float32, as in a run. Passes alternate; the result is the median of the ratios of neighbours. Peak memory is torch's.
 Made for one GPU with 24 GB or more and some minutes; it has not been run on one yet.
 """
 

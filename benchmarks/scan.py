@@ -2,8 +2,9 @@
 
 The naive loop is what one would write first: for each head and document a whole pass of the model, with the loss that
 transformers computes. The scan starts at the removed head's layer; packed, as the workflow runs it, it also multiplies
-with weights laid out for oneDNN. All run on the same heads (those of evenly spaced layers) and windows, in turns, and
-the ratios are of runs that follow each other, so that a machine that others use too disturbs all alike.
+with weights laid out for oneDNN. All run on the same heads (those of evenly spaced layers) and windows, in turns. Times
+are the process's CPU time, and ratios are of runs that follow each other, so that a machine that others use too disturbs
+all alike.
 """
 
 import argparse
@@ -65,9 +66,9 @@ def compared(runs: dict[str, Callable], turn: int) -> dict[str, float]:
     """Time of the naive loop over that of each run; the order changes from turn to turn."""
     seconds, results = {}, {}
     for name in sorted(runs, reverse=bool(turn % 2)):
-        start = time.perf_counter()
+        start = time.process_time()
         results[name] = runs[name]()
-        seconds[name] = time.perf_counter() - start
+        seconds[name] = time.process_time() - start
     difference = max(abs(found - results["naive"]).max() for found in results.values())
     times = ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
     print(f"{times}; losses differ by {difference:.1e}", flush=True)
