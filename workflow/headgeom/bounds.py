@@ -22,7 +22,8 @@ components and b the contribution norms,
 
     (4 d + 2 N + 32) 2^-24 b_j (b_j + 2 sum_S b) + 2^-126
 
-where the last term is for products that underflow. This is the only tolerance: counts are compared exactly.
+where the last term is for products that underflow. This is the only tolerance: counts are compared exactly. The
+selected-side levels take L = g as it was measured and need neither the term in N nor the sum, but ||s||.
 """
 
 from dataclasses import dataclass
@@ -107,16 +108,10 @@ def upper_bounds(weights: Tensor, terms: Tensor, slack: float | Tensor, has_sink
     return upper.add_(slack * _UNDERFLOW)
 
 
-def selected_lower_bounds(g: Tensor, length: Tensor, b: Tensor, slack: float) -> Tensor:
-    """L of the ``selected`` certificates, [..., sets, N]: the measured g of the selected sources, less the allowance.
-
-    length: [..., sets, 1], ||s||; b: [..., sets, N], the sources' contribution norms.
-    """
-    return g - slack * (b * (2 * length + b) + _UNDERFLOW)
-
-
 def selected_upper_terms(length: Tensor, reach: Tensor | float, slack: float) -> Tensor:
     """As ``upper_terms``, with contribution norms b_j as weights; ``reach`` is 1, or that of ``sink_reach``.
+
+    length: [..., sets, 1], ||s||. L is the measured g itself.
 
     By Cauchy and Schwarz <y_j, s> <= b_j ||s||, and from norms alone nothing better can be said: y_j may point along s.
     """
@@ -143,7 +138,7 @@ def sink_reach(g: Tensor, at_sink: Tensor, length: Tensor, b: Tensor, sink_high:
 
 
 def slack(head_dim: int, size: int) -> float:
-    """Relative rounding allowance in float32 for vectors of ``head_dim`` components and at most ``size`` selected."""
+    """Relative rounding allowance in float32 for vectors of ``head_dim`` components and sums of ``size`` of them."""
     return (4 * head_dim + 2 * size + 32) * 2.0**-24
 
 

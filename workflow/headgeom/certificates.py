@@ -21,7 +21,8 @@ class Operations:
 
     weights, norms: [heads, sources] attention weights and value norms; values: [key/value heads, sources, head_dim];
     known: value quantities, [heads, ...]; units: makes the unit values [heads, sources, head_dim] for level ``pairs``,
-    which is left out without it. Source 0 is the sink if ``has_sink``; ``slack`` is that of ``bounds``.
+    which is left out without it. Source 0 is the sink if ``has_sink``; ``slack`` is the rounding allowance of sets of
+    a size, that of ``bounds``.
     """
 
     weights: Tensor
@@ -29,7 +30,7 @@ class Operations:
     values: Tensor
     known: dict[str, Tensor]
     has_sink: bool
-    slack: float
+    slack: Callable[[int], float]
     units: Callable[[], Tensor] | None = None
 
     @cached_property
@@ -48,13 +49,12 @@ class Operations:
         return Interval(*map(torch.stack, zip(*levels, strict=True)))
 
     @cached_property
-    def levels(self) -> tuple[list[str], Tensor, Tensor]:
-        """Names of the levels, weights [level, heads, 1, sources] that each is about, and slacks [level, 1, 1, 1]."""
+    def levels(self) -> tuple[list[str], Tensor]:
+        """Names of the levels, and weights [level, heads, 1, sources] that each is about."""
         names = [*_FROM_INTERVALS, *(["pairs"] if self.units else []), "selected", "selected_sink"]
         plain, normed = self.weights.unsqueeze(1), (self.weights * self.norms).unsqueeze(1)
         weights = torch.stack([plain if name in ("interval", "constant_norm") else normed for name in names])
-        slacks = [0.0 if name == "constant_norm" else self.slack for name in names]
-        return names, weights, weights.new_tensor(slacks)[:, None, None, None]
+        return names, weights
 
 
 def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,8 +70,11 @@ def certify(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> t
 
 def sides(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tuple[Tensor, Tensor]:
     """L [level, heads, sets, N] and U [level, heads, sets, sources] of the operations' levels; as in ``certify``."""
-    names, weights, slacks = operations.levels
-    slack = operations.slack
+    names, weights = operations.levels
+    # Measured and selected-side counts share s as it was rounded, so that its error, which grows with N, is in both.
+    slack, own_slack = operations.slack(index.shape[-1]), operations.slack(0)
+    by_level = {"constant_norm": 0.0, "selected": own_slack, "selected_sink": own_slack}
+    slacks = weights.new_tensor([by_level.get(name, slack) for name in names])[:, None, None, None]
     chosen = weights.expand(-1, -1, index.shape[1], -1).gather(-1, index.expand(len(names), -1, -1, -1))
     at_sink = (index == 0) & operations.has_sink
 
@@ -82,10 +85,9 @@ def sides(operations: Operations, index: Tensor, g: Tensor, sums: Tensor) -> tup
     terms = bounds.upper_terms(*totals, known, slacks[:number])
 
     length, b = sums.norm(dim=-1, keepdim=True), chosen[-1]
-    reach = bounds.sink_reach(g, at_sink, length, b, operations.known["sink_cosine_max"][:, None, None], slack)
-    measured = bounds.selected_lower_bounds(g, length, b, slack)
-    lower = torch.cat((lower, measured.expand(2, *measured.shape)))
-    selected_terms = [bounds.selected_upper_terms(length, x, slack) for x in (1.0, reach)]
+    reach = bounds.sink_reach(g, at_sink, length, b, operations.known["sink_cosine_max"][:, None, None], own_slack)
+    lower = torch.cat((lower, g.expand(2, *g.shape)))
+    selected_terms = [bounds.selected_upper_terms(length, x, own_slack) for x in (1.0, reach)]
     terms = torch.cat((terms, torch.stack(selected_terms, dim=1)), dim=1)
     return lower, bounds.upper_bounds(weights, terms, slacks, operations.has_sink)
 

@@ -90,7 +90,7 @@ def _measure_operation(
     weights, values = view.weights[:, :, -1, sources], view.values[:, :, sources]
     norms = norms[..., sources].repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
     ranked = rankings.score_orders(weights, norms, min(max(settings.sizes) + 1, len(sources)))
-    has_sink, slack = bool(sources[0] == 0), bounds.slack(values.shape[-1], max(settings.sizes))
+    has_sink, slack = bool(sources[0] == 0), partial(bounds.slack, values.shape[-1])
     layers = len(weights) // len(orders)
     counts = []
     for document, order in enumerate(rankings.restricted(orders, sources)):
