@@ -46,14 +46,20 @@ def measure_batch(
     the last of which is the query of the geometry; pairs: documents with the costly certificate, the first ones.
     ``model`` has the attention function installed.
     """
-    measured: dict[int, dict[str, np.ndarray]] = {}
+    expected = model.config.get_text_config().num_hidden_layers
+    result: dict[str, np.ndarray] = {}
     waiting: list[LayerView] = []
+    seen: list[int] = []
 
     def measure() -> None:
         found = geometry.measure_layer(_stacked(waiting), orders.to(waiting[0].weights.device), settings, pairs)
+        layers = [view.layer for view in waiting]
         for name, x in found.items():
-            for view, layer in zip(waiting, x.unflatten(0, (-1, len(waiting))).unbind(1), strict=True):
-                measured.setdefault(view.layer, {})[name] = layer.cpu().numpy()
+            x = x.unflatten(0, (-1, len(layers))).cpu().numpy()
+            if name not in result:
+                result[name] = np.empty((len(x), expected, *x.shape[2:]), x.dtype)
+            result[name][:, layers] = x
+        seen.extend(layers)
         waiting.clear()
 
     def observe(view: LayerView) -> None:
@@ -67,13 +73,11 @@ def measure_batch(
         model.base_model(input_ids=tokens.to(model.device), use_cache=False)
     if waiting:
         measure()
-    expected = model.config.get_text_config().num_hidden_layers
-    if sorted(measured) != list(range(expected)):
+    if sorted(seen) != list(range(expected)):
         raise UserError(
-            f"{type(model).__name__}: only {len(measured)} of {expected} layers have attention heads that can be "
-            "measured"
+            f"{type(model).__name__}: only {len(seen)} of {expected} layers have attention heads that can be measured"
         )
-    return {name: np.stack([measured[layer][name] for layer in range(expected)], axis=1) for name in measured[0]}
+    return result
 
 
 def _stacked(views: list[LayerView]) -> LayerView:
