@@ -3,8 +3,7 @@
 The naive loop is what one would write first: for each head and document a whole pass of the model, with the loss that
 transformers computes. The scan starts at the removed head's layer; packed, as the workflow runs it, it also multiplies
 with weights laid out for oneDNN. All run on the same heads (those of evenly spaced layers) and windows, in turns. Times
-are the process's CPU time, and ratios are of runs that follow each other, so that a machine that others use too disturbs
-all alike.
+are the process's CPU time, and ratios are of runs that follow each other: other users of the machine disturb all alike.
 """
 
 import argparse
