@@ -51,6 +51,7 @@ include: "workflow/rules/bounds.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/manifest.smk"
 
 
 rule all:
@@ -58,3 +59,4 @@ rule all:
         tables(),
         figures(),
         f"results/{RUN}/claims.json",
+        f"results/{RUN}/manifest.json",

@@ -1,0 +1,33 @@
+# What the run has made: every artifact with its hash and what made it.
+
+
+rule manifest:
+    input:
+        geometry=geometry(),
+        tokens=of_pairs("results/{run}/tokens/{model}/{corpus}.parquet"),
+        metrics=of_pairs("results/{run}/metrics/{model}/{corpus}"),
+        taxonomy=of_pairs("results/{run}/taxonomy/{model}/{corpus}"),
+        bounds=of_pairs("results/{run}/bounds/{model}/{corpus}"),
+        tables=tables(),
+        figures=figures(),
+        claims=f"results/{RUN}/claims.json",
+    output:
+        f"results/{RUN}/manifest.json",
+    log:
+        f"results/{RUN}/logs/manifest.log",
+    benchmark:
+        f"results/{RUN}/benchmarks/manifest.tsv"
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+    params:
+        settings=settings(run=RUN),
+        code=closure.stage("manifest"),
+        logs=[f"results/{RUN}/logs", f"results/{RUN}/benchmarks"],
+    message:
+        "Listing what run {RUN} has made"
+    shell:
+        "python workflow/run.py manifest --settings {params.settings:q} --artifacts {input} --logs {params.logs}"
+        " --output {output} --log {log}"
