@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
 pip_install := $(in_venv) python -m pip install --quiet --use-pep517 --disable-pip-version-check
 
-.PHONY: help reproduce test test-conda lint lock clean-venv
+.PHONY: help reproduce verify test test-conda lint lock clean-venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -16,6 +16,9 @@ reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.y
 	@$(in_venv) snakemake --configfile "$(CONFIG)" --cores $(CORES)
 	@run=$$($(in_venv) python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["run"])' "$(CONFIG)"); \
 	echo "Figures:"; ls -1 "figures/$$run/"*.pdf
+
+verify: .venv/run.stamp ## compare a run with the committed reference (CONFIG=config/config.yaml)
+	@$(in_venv) python tools/verify.py "$(CONFIG)"
 
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
