@@ -81,7 +81,7 @@ def pairs_of(folder: Path) -> Pairs:
 
 
 def rows_of(path: Path, pairs: Pairs, whole: bool) -> dict[tuple, dict[str, Any]]:
-    """A table's rows of ``pairs`` by what tells them apart; those of no corpus only if ``whole``, the pairs being all."""
+    """A table's rows of ``pairs`` by what tells them apart; those of no corpus if ``whole``, the pairs being all."""
     frame = pd.read_csv(path).astype(object)
     frame = frame.where(frame.notna(), math.nan)
     keys = [name for name in KEYS if name in frame]
