@@ -20,8 +20,11 @@ own = workflow.overwrite_configfiles
 if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}) for path in own):
     raise WorkflowError(f"{', '.join(map(str, own))}: lacks the key 'run'; name the run, as in `run: mine`")
 
+# An unpacked bundle (`make bundle`) has the measurement, and not what was measured.
+BUNDLED = Path(f"results/{config.get('run')}/bundle.json").is_file()
+
 try:
-    config = validated(config, ", ".join(map(str, workflow.configfiles)))
+    config = validated(config, ", ".join(map(str, workflow.configfiles)), sources=not BUNDLED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -42,9 +45,15 @@ localrules:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/resources.smk"
-include: "workflow/rules/tokens.smk"
-include: "workflow/rules/extract.smk"
+
+
+if not BUNDLED:
+
+    include: "workflow/rules/resources.smk"
+    include: "workflow/rules/tokens.smk"
+    include: "workflow/rules/extract.smk"
+
+
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/taxonomy.smk"
 include: "workflow/rules/bounds.smk"
