@@ -40,11 +40,10 @@ wildcard_constraints:
 
 localrules:
     all,
-    fetch_model,
-    fetch_corpus,
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/captions.smk"
 
 
 if not BUNDLED:

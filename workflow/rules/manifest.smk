@@ -12,7 +12,13 @@ rule manifest:
         figures=figures(),
         claims=f"results/{RUN}/claims.json",
     output:
-        f"results/{RUN}/manifest.json",
+        report(
+            f"results/{RUN}/manifest.json",
+            caption="../report/manifest.rst",
+            category="Tables",
+            subcategory="run",
+            labels={"table": "manifest"},
+        ),
     log:
         f"results/{RUN}/logs/manifest.log",
     benchmark:
