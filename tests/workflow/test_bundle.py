@@ -57,6 +57,8 @@ def lean(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lean")
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
+    (folder / "share").mkdir(exist_ok=True)
+    (folder / "share/jupyter").symlink_to(Path(sysconfig.get_path("data")) / "share/jupyter")
     (packages / "all.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     for name in ABSENT:
         (packages / name).mkdir()
