@@ -1,5 +1,6 @@
 """A fresh clone with nothing but the bundle of a run: figures are drawn anew, without models, corpora or torch."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -11,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Project
 
 MEASURING = {"fetch_model", "fetch_corpus", "convert_model", "convert_corpus", "tokenize", "extract"}
 ABSENT = ("torch", "transformers", "datasets", "huggingface_hub")
@@ -43,7 +43,7 @@ def unpacked(finished, tmp_path_factory):
     with tarfile.open(origin.root / "results/micro/bundle.tar.gz") as archive:
         archive.extractall(folder / "clone", filter="data")
     shutil.rmtree(origin.root)
-    return Project(folder / "clone")
+    return dataclasses.replace(finished, root=folder / "clone")
 
 
 @pytest.fixture
