@@ -60,9 +60,12 @@ def listed(manifest: Path, config: Path) -> set[Path]:
             raise SystemExit(f"{path} is not what {manifest} lists; bring the run up to date, `make reproduce`")
         files.add(path)
     made = json.loads((manifest.parent / "tables/models.json").read_text(encoding="utf-8"))
-    files |= {
+    models = {
         Path(f"resources/models/{model['name']}/checkpoint/provenance.json") for model in made["settings"]["models"]
     }
+    for path in sorted(path for path in models if not path.is_file()):
+        raise SystemExit(f"{path} is missing; bring the run up to date, `make reproduce CONFIG={config}`")
+    files |= models
     files |= set(Path("paper", manifest.parent.name).glob("*.pdf"))
     return files | {stamp for path in files if (stamp := path.parent / TIMESTAMP).is_file()}
 

@@ -41,7 +41,7 @@ class Captions(dict):
         lines = (ROOT / f"workflow/notebooks/{name}.py").read_text(encoding="utf-8").splitlines()
         start = lines.index("# %% [markdown]") + 1
         cell = [line.removeprefix("#").removeprefix(" ") for line in lines[start : lines.index("", start)]]
-        claims = [claim for claim in self.claims() if claim["figure"] == f"{name}"]
+        claims = [claim for claim in self.claims() if claim["figure"] == name]
         text = "\n".join(cell[1:]).strip()
         return {"text": quoted(text), "claims": claims, "made": made(Path(f"figures/{self.run}/{name}.json"))}
 
@@ -66,8 +66,8 @@ class Captions(dict):
             found.append(
                 {key: escaped(claim[key]) for key in ("id", "statement", "paper")}
                 | {kind: claim[kind]["verdict"] for kind in KINDS}
-                | {"measured": [measured(test) for test in tests], "figure": claim["figure"]}
-                | {"rows": [rows for test in tests if (rows := evidence(test))], "command": claim["command"]}
+                | {"tests": [{"line": measured(test), "rows": evidence(test)} for test in tests]}
+                | {key: claim[key] for key in ("figure", "command")}
             )
         return found
 
@@ -107,12 +107,14 @@ def evidence(test: dict[str, Any]) -> str:
     """A table of the rows that decided a test; empty where they are many."""
     if len(test["rows"]) > MOST_ROWS:
         return ""
-    rows = [["model", "corpus", "of", "value", "interval", "holds"]]
+    labelled = any(row["label"] for row in test["rows"])
+    rows = [["model", "corpus", *(["of"] if labelled else []), "value", "interval", "holds"]]
     for row in test["rows"]:
         label = ", ".join(f"{key} {value}" for key, value in row["label"].items())
         interval = f"[{number(row['low'])}, {number(row['high'])}]"
-        rows.append([row["model"], row["corpus"], label, number(row["value"]), interval, row["outcome"]])
-    return f"{escaped(test['says'])}:\n\n{list_table(rows)}"
+        named = [row["model"], row["corpus"], *([label] if labelled else [])]
+        rows.append([*named, number(row["value"]), interval, row["outcome"]])
+    return list_table(rows)
 
 
 def number(value: float | None) -> str:
