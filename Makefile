@@ -19,7 +19,7 @@ reproduce: .venv/run.stamp ## the whole run, all figures and the report (CONFIG=
 	@run=$$($(run_name)); echo "Figures:"; ls -1 "figures/$$run/"*.pdf
 
 report: .venv/run.stamp ## one HTML file with all figures and tables of a finished run (CONFIG=config/config.yaml)
-	@run=$$($(run_name)) && $(in_venv) snakemake --configfile "$(CONFIG)" --quiet all \
+	@run=$$($(run_name)) && $(in_venv) snakemake --configfile "$(CONFIG)" \
 	--report "results/$$run/report.html" --report-stylesheet workflow/report/style.css \
 	&& echo "Report: results/$$run/report.html"
 
