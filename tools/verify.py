@@ -24,7 +24,7 @@ SHOWN = 20
 # What tells the rows of a table apart; everything else in a row is compared.
 KEYS = (
     "model", "corpus", "distance", "pool", "ranking", "size", "metric", "operations", "quantity", "regime", "target",
-    "certificate", "comparison", "first", "second",
+    "certificate", "comparison", "first", "second", "layer", "head", "score", "retention", "decision",
 )  # fmt: skip
 Pairs = set[tuple[str, str]]
 
