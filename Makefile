@@ -5,17 +5,29 @@ CORES ?= all
 PYTEST_ARGS ?=
 
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
+run_name := $(in_venv) python tools/runs.py "$(CONFIG)"
 pip_install := $(in_venv) python -m pip install --quiet --use-pep517 --disable-pip-version-check
 
-.PHONY: help reproduce extended test test-conda lint lock clean-venv
+.PHONY: help reproduce report bundle verify extended test test-conda test-browser lint lock clean-venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
 
-reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.yaml CORES=all)
+reproduce: .venv/run.stamp ## the whole run, all figures and the report (CONFIG=config/config.yaml CORES=all)
 	@$(in_venv) snakemake --configfile "$(CONFIG)" --cores $(CORES)
-	@run=$$($(in_venv) python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["run"])' "$(CONFIG)"); \
-	echo "Figures:"; ls -1 "figures/$$run/"*.pdf
+	@$(MAKE) --no-print-directory report
+	@run=$$($(run_name)); echo "Figures:"; ls -1 "figures/$$run/"*.pdf
+
+report: .venv/run.stamp ## one HTML file with all figures and tables of a finished run (CONFIG=config/config.yaml)
+	@run=$$($(run_name)) && $(in_venv) snakemake --configfile "$(CONFIG)" \
+	--report "results/$$run/report.html" --report-stylesheet workflow/report/style.css \
+	&& echo "Report: results/$$run/report.html"
+
+bundle: .venv/run.stamp ## pack a finished run for a reviewer (CONFIG=config/config.yaml)
+	@$(in_venv) python tools/bundle.py "$(CONFIG)"
+
+verify: .venv/run.stamp ## compare a run with the committed reference (CONFIG=config/config.yaml)
+	@$(in_venv) python tools/verify.py "$(CONFIG)"
 
 extended: ## the laptop run and more: head removal of both models on both corpora (hours)
 	@$(MAKE) --no-print-directory reproduce CONFIG=config/extended.yaml
@@ -25,6 +37,11 @@ test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds"
 
 test-conda: .venv/test.stamp ## every conda environment, made by Snakemake, and a run in them (minutes, 3 GB)
 	@$(in_venv) python -m pytest tests/conda
+
+test-browser: .venv/test.stamp ## the report in headless Chromium; installs Debian's chromium with apt if it is missing
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	{ apt-get update -qq && apt-get install --yes --no-install-recommends chromium chromium-driver; }
+	@$(in_venv) python -m pytest tests/browser
 
 lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter
 	@$(in_venv) python -m pytest -q tests/workflow/test_lint.py

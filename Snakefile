@@ -22,8 +22,11 @@ if own and not any("run" in (yaml.safe_load(Path(path).read_text(encoding="utf-8
 if own:
     config = own_removal(config, workflow.config_settings.overwrite_config)
 
+# An unpacked bundle (`make bundle`) has the measurement, and not what was measured.
+BUNDLED = Path(f"results/{config.get('run')}/bundle.json").is_file()
+
 try:
-    config = validated(config, ", ".join(map(str, workflow.configfiles)))
+    config = validated(config, ", ".join(map(str, workflow.configfiles)), sources=not BUNDLED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -39,29 +42,36 @@ wildcard_constraints:
 
 localrules:
     all,
-    fetch_model,
-    fetch_corpus,
 
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/removal_files.smk"
-include: "workflow/rules/resources.smk"
-include: "workflow/rules/tokens.smk"
-include: "workflow/rules/extract.smk"
+include: "workflow/rules/captions.smk"
+
+
+if not BUNDLED:
+
+    include: "workflow/rules/resources.smk"
+    include: "workflow/rules/tokens.smk"
+    include: "workflow/rules/extract.smk"
+    include: "workflow/rules/removal.smk"
+
+
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/taxonomy.smk"
 include: "workflow/rules/bounds.smk"
-include: "workflow/rules/removal.smk"
+include: "workflow/rules/removal_tables.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/paper.smk"
+include: "workflow/rules/manifest.smk"
 
 
 rule all:
     input:
-        tables(),
-        tables(REMOVAL_TABLES),
+        tables(ALL_TABLES),
         figures(),
         f"results/{RUN}/claims.json",
         f"paper/{RUN}/replication.pdf",
+        f"results/{RUN}/manifest.json",

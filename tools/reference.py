@@ -1,4 +1,4 @@
-"""Keep the laptop run's small tables and three figures in the repository, and the README's result table from them.
+"""Keep the laptop run's small tables, verdicts and some figures in the repository, and the README's tables from them.
 
 ``python tools/reference.py`` copies results/laptop and figures/laptop to their folders ``reference`` and rewrites the
 part of README.md between its markers; ``--check`` only says whether README.md agrees with results/reference.
@@ -21,6 +21,10 @@ TABLES = (
     "stability",
     "alignment",
     "certificates",
+    "contrasts",
+    "first_version",
+    "prediction",
+    "violations",
 )
 FIGURES = ("separability", "sink_effect", "taxonomy_map", "bounds")
 MARKERS = ("<!-- {}: made by tools/reference.py -->", "<!-- end of {} -->")
@@ -107,18 +111,22 @@ def expected_readme() -> str:
 
 
 def copy() -> None:
-    """Take over the laptop run's tables and figures."""
-    kinds = (("results", "results/laptop/tables", TABLES, "csv"), ("figures", "figures/laptop", FIGURES, "png"))
+    """Take over the laptop run's tables, verdicts and figures."""
+    kinds = (
+        ("results", "results/laptop/tables", TABLES, "csv"),
+        ("results", "results/laptop", ("claims",), "json"),
+        ("figures", "figures/laptop", FIGURES, "png"),
+    )
     sources = [ROOT / place / f"{name}.{suffix}" for _, place, names, suffix in kinds for name in names]
     absent = [str(path.relative_to(ROOT)) for path in sources if not path.is_file()]
     if absent:
         raise SystemExit(f"run the laptop config first, with `make reproduce`: {', '.join(absent)} missing")
+    for kind in ("results", "figures"):
+        shutil.rmtree(ROOT / kind / "reference", ignore_errors=True)
+        (ROOT / kind / "reference").mkdir(parents=True)
     for kind, place, names, suffix in kinds:
-        target = ROOT / kind / "reference"
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
         for name in names:
-            shutil.copyfile(ROOT / place / f"{name}.{suffix}", target / f"{name}.{suffix}")
+            shutil.copyfile(ROOT / place / f"{name}.{suffix}", ROOT / kind / "reference" / f"{name}.{suffix}")
 
 
 def main(arguments: list[str]) -> int:

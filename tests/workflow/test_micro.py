@@ -12,8 +12,11 @@ import transformers
 import xarray as xr
 import yaml
 
+from headgeom.files import sha256
+
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text())
+ARTIFACTS = {".nc", ".parquet", ".csv", ".md", ".json", ".pdf", ".png"}
 MEASURING = {"fetch_model", "fetch_corpus", "convert_model", "convert_corpus", "tokenize", "extract"}
 REMOVING = {"head_scores", "removal", "regime_ablation", "head_scan"}
 TABLES = {"head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"}
@@ -93,7 +96,22 @@ def test_an_edit_reruns_what_imports_it(project, edited, runs, rests):
 def test_an_edit_of_a_notebook_redraws_its_figure_alone(project):
     with open(project.root / "workflow/notebooks/depth.py", "a") as stream:
         stream.write("\n# An edit.\n")
-    assert project.snakemake("--dry-run").jobs == Counter(figure=1)
+    assert project.snakemake("--dry-run").jobs == Counter(figure=1, manifest=1)
+    assert project.snakemake("--dry-run", "figures/micro/depth.pdf").jobs == Counter(figure=1)
+
+
+def test_the_manifest_lists_each_array_table_and_figure_with_its_hash(finished):
+    manifest = json.loads((finished.root / "results/micro/manifest.json").read_text())
+    files = {file["path"]: file for file in manifest["files"]}
+    folders = [finished.root / "figures/micro", finished.root / "results/micro"]
+    made = {path for folder in folders for path in folder.rglob("*") if path.suffix in ARTIFACTS}
+    assert len(made) > 2 * len(FIGURES)
+    for path in made - {finished.root / "results/micro/manifest.json"}:
+        file = files[str(path.relative_to(finished.root))]
+        assert file["sha256"] == sha256(path)
+        assert {"commit", "modified"} == set(file["code"])
+    unhashed = {file["kind"] for file in files.values() if "sha256" not in file}
+    assert unhashed == {"notebook", "html", "logs", "benchmarks"}
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,19 @@ _Validator = extend(
 SCHEMA = Path(__file__).resolve().parents[2] / "config" / "schema.yaml"
 
 
-def validated(config: dict[str, Any], origin: str) -> dict[str, Any]:
+def validated(config: dict[str, Any], origin: str, sources: bool = True) -> dict[str, Any]:
     """A copy of ``config`` with defaults filled in and restricted by its ``only``.
 
-    ``origin`` names the config file(s) in messages. Raises UserError with the key, what was found and the fix.
+    ``origin`` names the config file(s) in messages; ``sources``: whether local models and corpora must be there.
+    Raises UserError with the key, what was found and the fix.
     """
     schema = yaml.safe_load(SCHEMA.read_text())
     error = best_match(_Validator(schema).iter_errors(config))
     if error is not None:
         raise UserError(f"{origin}: {_explain(error)}")
     config = _with_defaults(config, schema, schema)
-    for check in (_check_names, _check_sizes, _check_documents, _check_paths, _check_removal):
+    paths = [_check_paths] if sources else []
+    for check in (_check_names, _check_sizes, _check_documents, *paths, _check_removal):
         problem = check(config)
         if problem:
             raise UserError(f"{origin}: {problem}")

@@ -4,9 +4,15 @@
 rule claims:
     input:
         ledger="config/claims.yaml",
-        tables=tables() + tables(REMOVAL_TABLES),
+        tables=tables(ALL_TABLES),
     output:
-        json=f"results/{RUN}/claims.json",
+        json=report(
+            f"results/{RUN}/claims.json",
+            caption="../report/claims.rst",
+            category="Claims",
+            subcategory="All",
+            labels={"figure": "Verdicts", "as": "JSON"},
+        ),
         markdown=f"results/{RUN}/claims.md",
     log:
         f"results/{RUN}/logs/claims.log",
@@ -20,7 +26,7 @@ rule claims:
     params:
         settings=settings(run=RUN, config=CONFIG, models=repositories()),
         code=closure.stage("claims"),
-        tables=f"results/{RUN}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
     message:
         "Holding run {RUN} against the paper's claims"
     shell:

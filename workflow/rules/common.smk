@@ -69,11 +69,18 @@ def local_source(entry):
 
 def shards(wildcards):
     """The shards of a (model, corpus) pair."""
+    return shards_of(wildcards.model, wildcards.corpus)
+
+
+def shards_of(model, corpus):
+    """The same by name."""
     count = config["extraction"]["shards"]
-    return [
-        f"results/{RUN}/geometry/{wildcards.model}/{wildcards.corpus}/shard-{shard}-of-{count}.nc"
-        for shard in range(count)
-    ]
+    return [f"results/{RUN}/geometry/{model}/{corpus}/shard-{shard}-of-{count}.nc" for shard in range(count)]
+
+
+def geometry():
+    """The shards of all pairs."""
+    return [path for pair in PAIRS for path in shards_of(*pair)]
 
 
 def tables(names=TABLES):

@@ -6,10 +6,10 @@ rule figure:
         tables=lambda wildcards: tables(FIGURES[wildcards.figure]["tables"]),
         notebook="workflow/notebooks/{figure}.py",
     output:
-        pdf=f"figures/{RUN}/{{figure}}.pdf",
-        png=f"figures/{RUN}/{{figure}}.png",
+        pdf=reported_figure("pdf", "PDF"),
+        png=reported_figure("png", "image"),
         notebook=f"figures/{RUN}/{{figure}}.ipynb",
-        html=f"figures/{RUN}/{{figure}}.html",
+        html=reported_figure("html", "notebook"),
         provenance=f"figures/{RUN}/{{figure}}.json",
     log:
         f"results/{RUN}/logs/figure/{{figure}}.log",

@@ -6,10 +6,15 @@ rule paper:
         source="paper/replication.typ",
         parts=[f"paper/{name}" for name in PAPER_PARTS],
         claims=f"results/{RUN}/claims.json",
-        tables=tables() + tables(REMOVAL_TABLES),
+        tables=tables(ALL_TABLES),
         figures=figures(),
     output:
-        pdf=f"paper/{RUN}/replication.pdf",
+        pdf=report(
+            f"paper/{RUN}/replication.pdf",
+            caption="../report/paper.rst",
+            category="The paper",
+            labels={"paper": "replication"},
+        ),
         provenance=f"paper/{RUN}/replication.json",
     log:
         f"results/{RUN}/logs/paper.log",

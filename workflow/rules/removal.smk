@@ -118,36 +118,6 @@ rule head_scan:
         " --tokens {input.tokens} --output {output.csv} --log {log}"
 
 
-rule removal_tables:
-    input:
-        scores=of_removal_pairs("results/{run}/removal/{model}/{corpus}/head_scores.csv"),
-        losses=of_removal_pairs("results/{run}/removal/{model}/{corpus}/losses/{score}.csv", score=REMOVAL_SCORES),
-        ablation=of_removal_pairs("results/{run}/removal/{model}/{corpus}/ablation.csv"),
-        scan=of_removal_pairs("results/{run}/removal/{model}/{corpus}/scan/shard-{shard}.csv", shard=REMOVAL_SHARDS),
-        taxonomy=of_removal_pairs("results/{run}/taxonomy/{model}/{corpus}"),
-    output:
-        tables(REMOVAL_TABLES),
-    log:
-        f"results/{RUN}/logs/removal_tables.log",
-    benchmark:
-        f"results/{RUN}/benchmarks/removal_tables.tsv"
-    conda:
-        "../../envs/analysis.yaml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-    params:
-        settings=settings(seed=config["seed"], **config["statistics"]),
-        code=closure.stage("removal_tables"),
-        regimes=lambda wildcards, input: [f"{folder}/heads.csv" for folder in input.taxonomy],
-        output=lambda wildcards, output: str(Path(output[0]).parent),
-    message:
-        "Joining the tables of head removal of run {RUN}"
-    shell:
-        "python workflow/run.py removal_tables --settings {params.settings:q} --scores {input.scores} --losses {input.losses}"
-        " --ablation {input.ablation} --scan {input.scan} --regimes {params.regimes} --output {params.output} --log {log}"
-
-
 # Not part of a run; asked for by its folder: results/laptop/pruned/smollm2-135m/wikipedia/taxonomy-0.9
 rule export:
     input:

@@ -2,6 +2,7 @@
 REMOVAL = config.get("removal")
 REMOVAL_PAIRS = [pair for pair in PAIRS if REMOVAL and pair[0] in REMOVAL["models"] and pair[1] in REMOVAL["corpora"]]
 REMOVAL_TABLES = ["head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"] if REMOVAL_PAIRS else []
+ALL_TABLES = TABLES + REMOVAL_TABLES
 REMOVAL_SCORES = ["random", *REMOVAL["scores"]] if REMOVAL else []
 REMOVAL_SHARDS = [f"{shard}-of-{REMOVAL['scan_shards']}" for shard in range(REMOVAL["scan_shards"])] if REMOVAL else []
 if not REMOVAL_PAIRS:
@@ -18,6 +19,17 @@ def removal_settings(wildcards, *names, **values):
         **{name: REMOVAL[name] for name in names},
         **values,
     )
+
+
+def removal_parts():
+    """Scores and losses that the tables of head removal are made of, by kind."""
+    folder = "results/{run}/removal/{model}/{corpus}"
+    return {
+        "scores": of_removal_pairs(f"{folder}/head_scores.csv"),
+        "losses": of_removal_pairs(folder + "/losses/{score}.csv", score=REMOVAL_SCORES),
+        "ablation": of_removal_pairs(f"{folder}/ablation.csv"),
+        "scan": of_removal_pairs(folder + "/scan/shard-{shard}.csv", shard=REMOVAL_SHARDS),
+    }
 
 
 def of_removal_pairs(pattern, **lists):

@@ -10,6 +10,7 @@ rule fetch_model:
         "resources/logs/fetch_model/{model}.log",
     benchmark:
         "resources/benchmarks/fetch_model/{model}.tsv"
+    localrule: True
     conda:
         "../../envs/resources.yaml"
     threads: 1
@@ -57,6 +58,7 @@ rule fetch_corpus:
         "resources/logs/fetch_corpus/{corpus}.log",
     benchmark:
         "resources/benchmarks/fetch_corpus/{corpus}.tsv"
+    localrule: True
     conda:
         "../../envs/resources.yaml"
     threads: 1

@@ -9,7 +9,7 @@ rule tables:
         tokens=of_pairs("results/{run}/tokens/{model}/{corpus}.parquet"),
         checkpoints=[f"resources/models/{model}/checkpoint" for model in MODELS],
     output:
-        tables(),
+        [reported_table(path) for path in tables()],
     log:
         f"results/{RUN}/logs/tables.log",
     benchmark:
