@@ -39,9 +39,11 @@ localrules:
     all,
     fetch_model,
     fetch_corpus,
+    tables,
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/sizes.smk"
 include: "workflow/rules/resources.smk"
 include: "workflow/rules/tokens.smk"
 include: "workflow/rules/extract.smk"

@@ -37,7 +37,8 @@ rule convert_model:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, input, attempt: conversion_memory(input[0], attempt),
+        runtime=lambda wildcards, attempt: 60 * attempt,
     params:
         settings=lambda wildcards: settings(name=wildcards.model),
         code=closure.stage("convert_model"),

@@ -1,0 +1,79 @@
+"""What a run needs, from the shapes of its models: memory and time of jobs.
+
+For requests to a cluster and for the plan of a run (`make plan`). Needs neither torch nor weights.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+MB = 10**6
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Counts and sizes of a decoder; ``parameters`` is the number of weights, tied ones counted once."""
+
+    layers: int
+    heads: int
+    key_value_heads: int
+    head_dim: int
+    hidden_size: int
+    vocabulary: int
+    parameters: int
+
+
+def from_config(stated: dict[str, Any]) -> Shape:
+    """The shape that a config states (`models[].shape`), of a decoder with gated feed-forward networks."""
+    keys = ("layers", "heads", "key_value_heads", "head_dim", "hidden_size", "vocabulary")
+    layers, heads, shared, head_dim, hidden, vocabulary = (stated[key] for key in keys)
+    attention = 2 * hidden * head_dim * (heads + shared)
+    layer = attention + 3 * hidden * stated["intermediate_size"] + 2 * hidden
+    embeddings = vocabulary * hidden * (1 if stated.get("tied_embeddings") else 2)
+    parameters = layers * layer + hidden + embeddings
+    return Shape(layers, heads, shared, head_dim, hidden, vocabulary, parameters)
+
+
+def from_checkpoint(folder: str | Path) -> Shape:
+    """The shape of a converted checkpoint. Raises FileNotFoundError, naming the folder, if it is not there yet."""
+    _require(folder)
+    facts = json.loads((Path(folder) / "provenance.json").read_text(encoding="utf-8"))
+    return Shape(**{key: facts[key] for key in Shape.__dataclass_fields__})
+
+
+def _require(folder: str | Path) -> None:
+    # Snakemake takes this error for "to be determined" if it names the input file itself.
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(2, "not made yet", str(folder))
+
+
+def weights(shape: Shape, dtype: str) -> int:
+    """Bytes of the weights."""
+    return shape.parameters * BYTES[dtype]
+
+
+def host_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
+    """MB of main memory of a shard's job: on a CPU all of it, with a GPU the libraries and the weights on their way."""
+    working = 2000 * MB if config["device"] == "cpu" else 6000 * MB
+    return math.ceil((1.2 * weights(shape, dtype) + working) / MB)
+
+
+def shard_minutes(shape: Shape, config: dict[str, Any]) -> int:
+    """Minutes to ask for."""
+    return 60
+
+
+def conversion_memory(source: str | Path) -> int:
+    """MB of main memory that converting the fetched folder takes.
+
+    A GGUF file of 4 bits a weight becomes 8 times as large, and stands there twice. Raises FileNotFoundError, naming
+    the folder, if it is not there yet.
+    """
+    _require(source)
+    sizes = {path.suffix: 0 for path in Path(source).iterdir()}
+    for path in Path(source).iterdir():
+        sizes[path.suffix] += path.stat().st_size
+    return math.ceil((16 * sizes.get(".gguf", 0) + 1.2 * sizes.get(".safetensors", 0)) / MB) + 2000
