@@ -28,6 +28,7 @@ except UserError as error:
 RUN = config["run"]
 MODELS = {model["name"]: model for model in config["models"]}
 CORPORA = {corpus["name"]: corpus for corpus in config["corpora"]}
+ENTRIES = {"model": MODELS, "corpus": CORPORA}
 
 
 wildcard_constraints:
@@ -37,6 +38,8 @@ wildcard_constraints:
 
 localrules:
     all,
+    pin,
+    pins,
     fetch_model,
     fetch_corpus,
     tables,
@@ -57,3 +60,7 @@ rule all:
     input:
         tables(),
         figures(),
+
+
+onstart:
+    require_access(workflow.dag.needrun_jobs())

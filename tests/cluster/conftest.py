@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from one_node import PROGRAMS, OneNode
 
 import makers
-from one_node import PROGRAMS, OneNode
 
 ROOT = Path(__file__).resolve().parents[2]
 # What this cluster needs said besides the profile: no accounting database, jobs of seconds.

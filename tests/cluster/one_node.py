@@ -50,7 +50,7 @@ KillWait=2
 CompleteWait=0
 AccountingStorageType=accounting_storage/none
 GresTypes=gpu
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=64000 Gres=gpu:1
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 SocketsPerBoard=1 CoresPerSocket=8 RealMemory=64000 Gres=gpu:1
 PartitionName=main Nodes={host} Default=YES MaxTime=1-00:00:00 DefMemPerCPU=512 State=UP OverSubscribe=NO
 """
 GRES = "AutoDetect=off\nNodeName={host} Name=gpu File=/dev/null\n"
@@ -135,7 +135,7 @@ def _free_ports(number: int) -> list[int]:
 
 def _program(pid: int) -> str:
     try:
-        return os.readlink(f"/proc/{pid}/exe")
+        return str(Path(f"/proc/{pid}/exe").readlink())
     except OSError:
         return ""
 
