@@ -118,7 +118,8 @@ def _advice(error: BaseException, source: dict[str, Any], repo_type: str) -> str
         if gated or status in (401, 403):
             return (
                 f"no access to {repository}. Accept its licence at {page(repository, repo_type)} and set the "
-                "environment variable HF_TOKEN to a token that may read it; if there is no such page, the name is wrong."
+                "environment variable HF_TOKEN to a token that may read it; if there is no such page, the name is "
+                "wrong."
             )
         if isinstance(cause, hub_errors.RepositoryNotFoundError):
             return f"there is no {repo_type} {repository} on the hub; look it up at {page(repository, repo_type)}."

@@ -64,8 +64,8 @@ def lock_files():
 
 
 def fetched_from(entry, role):
-    """Input of a fetch: local files, or the lock, whose revision is among the parameters; so its age does not count."""
-    return local_source(entry) or [ancient(path) for path in lock_file(entry, role)]
+    """Input of a fetch: local files, or the lock, a change of which Snakemake sees by its content."""
+    return local_source(entry) or lock_file(entry, role)
 
 
 def require_access(jobs):

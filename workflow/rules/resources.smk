@@ -10,6 +10,7 @@ rule pin:
         "resources/benchmarks/pin/{role}-{name}.tsv"
     wildcard_constraints:
         role="model|corpus",
+        name="[^/]+",
     conda:
         "../../envs/resources.yaml"
     threads: 1
@@ -72,7 +73,7 @@ rule convert_model:
         mem_mb=lambda wildcards, input, attempt: conversion_memory(input[0], attempt),
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        settings=lambda wildcards: settings(name=wildcards.model),
+        settings=lambda wildcards: settings(name=wildcards.model, **stated_shape(wildcards.model)),
         code=closure.stage("convert_model"),
     message:
         "Converting model {wildcards.model}"

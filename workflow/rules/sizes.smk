@@ -7,6 +7,11 @@ def gpus(model):
     return MODELS[model]["gpus"] if config["device"] == "cuda" else 0
 
 
+def stated_shape(model):
+    """The shape that the config states, for the conversion to check; nothing where it states none."""
+    return {"shape": MODELS[model]["shape"]} if "shape" in MODELS[model] else {}
+
+
 def shape(model, checkpoint):
     """The model's shape, from the config or, where that says none, from the converted checkpoint."""
     stated = MODELS[model].get("shape")
