@@ -17,6 +17,7 @@ import makers
 ROOT = Path(__file__).resolve().parents[2]
 # What this cluster needs said besides the profile: no accounting database, jobs of seconds.
 OPTIONS = ["--slurm-no-account", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "6"]
+TOKENS = "results/micro/tokens/tiny/words.parquet"
 
 
 @pytest.fixture(scope="session")
@@ -81,10 +82,20 @@ def fresh(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def prepared(fresh, tmp_path_factory) -> Path:
+    """The same with checkpoint and tokens made, without the cluster: extraction is next."""
+    folder = shutil.copytree(fresh, tmp_path_factory.mktemp("prepared") / "project")
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", TOKENS, "--configfile", "config/micro.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.fixture
-def submit(fresh, cluster, tmp_path) -> Iterator[Callable[..., Run]]:
-    """Starts the micro run, or some of its files, in a copy of the project of this test's own."""
-    folder = shutil.copytree(fresh, tmp_path / "project")
+def submit(request, cluster, tmp_path) -> Iterator[Callable[..., Run]]:
+    """Starts the micro run, or some of its files, in this test's own copy of ``prepared``, or of ``fresh``."""
+    folder = shutil.copytree(request.getfixturevalue(getattr(request, "param", "prepared")), tmp_path / "project")
     runs: list[Run] = []
 
     def start(*options: str, config: str = "config/micro.yaml") -> Run:

@@ -10,6 +10,7 @@ from torch import Tensor
 from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
 from .errors import UserError
+from .models import input_device
 
 _DIMENSIONS = {
     "fp": ("distance", "ranking", "pool", "size"),
@@ -48,7 +49,7 @@ def measure_batch(
         layers[view.layer] = {name: x.cpu().numpy() for name, x in measured.items()}
 
     with observing(torch.tensor(rows), observe):
-        model.base_model(input_ids=tokens.to(model.device), use_cache=False)
+        model.base_model(input_ids=tokens.to(input_device(model)), use_cache=False)
     expected = model.config.get_text_config().num_hidden_layers
     if sorted(layers) != list(range(expected)):
         raise UserError(
