@@ -58,8 +58,8 @@ class Run:
 
     def jobs(self, rule: str) -> list[dict[str, str]]:
         """Slurm's facts of the run's jobs of a rule (or ``group_NAME``), in the order of submission."""
-        rule = rule if rule.startswith("group_") else f"rule_{rule}"
-        return [job for job in self.cluster.jobs()[self.before :] if f"/{rule}/" in job["StdOut"]]
+        folder = f"/{rule}_" if rule.startswith("group_") else f"/rule_{rule}/"
+        return [job for job in self.cluster.jobs()[self.before :] if folder in job["StdOut"]]
 
     def wait_for(self, rule: str, state: str = "RUNNING", number: int = 1) -> dict[str, str]:
         """The ``number``-th job of a rule, once it is in a state."""

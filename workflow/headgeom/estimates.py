@@ -11,6 +11,8 @@ from typing import Any
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 MB = 10**6
+LIBRARIES = {"cpu": 600 * MB, "cuda": 600 * MB}
+"""What torch and the others take before there is a model: measured on a CPU; on a GPU an assumption."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,33 @@ def weights(shape: Shape, dtype: str) -> int:
     return shape.parameters * BYTES[dtype]
 
 
+def working_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
+    """Bytes besides the weights while a layer's heads are measured, or its feed-forward network runs.
+
+    In float32, for each document of a batch, query head and source: the values expanded, ranked twice and weighted (8
+    head_dim); bounds at every size (49 sizes); closeness to random sets (6 sizes repeats). The factors were fitted to
+    measurements (docs/cluster.md).
+    """
+    extraction, length = config["extraction"], config["windows"]["length"]
+    sizes = len(extraction["sizes"])
+    a_source = 8 * shape.head_dim + 49 * sizes + 6 * sizes * extraction["repeats"]
+    batch = min(extraction["batch_size"], config["windows"]["documents"]["geometry"])
+    pairs = min(batch, extraction["pair_documents"]) * 4 * max(extraction["sizes"])
+    measuring = 4 * shape.heads * length * (batch * a_source + pairs)
+    activations = batch * length * 12 * shape.hidden_size * BYTES[dtype]
+    return measuring + activations
+
+
+def peak_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
+    """Bytes where the model runs: in main memory, or on the GPU."""
+    return LIBRARIES[config["device"]] + weights(shape, dtype) + working_memory(shape, dtype, config)
+
+
 def host_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
-    """MB of main memory of a shard's job: on a CPU all of it, with a GPU the libraries and the weights on their way."""
-    working = 2000 * MB if config["device"] == "cpu" else 6000 * MB
-    return math.ceil((1.2 * weights(shape, dtype) + working) / MB)
+    """MB of main memory to ask for, a quarter above the estimate; with a GPU, for the weights on their way."""
+    if config["device"] == "cpu":
+        return math.ceil(1.25 * peak_memory(shape, dtype, config) / MB)
+    return math.ceil(6000 + 0.5 * weights(shape, dtype) / MB)
 
 
 def shard_minutes(shape: Shape, config: dict[str, Any]) -> int:
