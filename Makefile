@@ -3,11 +3,12 @@ PYTHON ?= python3
 CONFIG ?= config/config.yaml
 CORES ?= all
 PYTEST_ARGS ?=
+PLAN_ARGS ?=
 
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
 pip_install := $(in_venv) python -m pip install --quiet --use-pep517 --disable-pip-version-check
 
-.PHONY: help reproduce test test-conda lint lock clean-venv
+.PHONY: help reproduce pin plan test test-conda test-cluster lint lock clean-venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -17,11 +18,22 @@ reproduce: .venv/run.stamp ## the whole run, all figures (CONFIG=config/config.y
 	@run=$$($(in_venv) python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["run"])' "$(CONFIG)"); \
 	echo "Figures:"; ls -1 "figures/$$run/"*.pdf
 
+pin: .venv/run.stamp ## write the commits of the hub's models and corpora to config/pins (CONFIG=config/paper.yaml)
+	@$(in_venv) snakemake pins --configfile "$(CONFIG)" --cores 1
+
+plan: .venv/run.stamp ## what a run takes: jobs, hours, memory, disk (CONFIG=config/paper.yaml PLAN_ARGS="--seconds 2")
+	@$(in_venv) python tools/plan.py "$(CONFIG)" $(PLAN_ARGS)
+
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
 
 test-conda: .venv/test.stamp ## every conda environment, made by Snakemake, and a run in them (minutes, 3 GB)
 	@$(in_venv) python -m pytest tests/conda
+
+test-cluster: .venv/test.stamp ## a run on a Slurm of one node; installs it with apt, so as root on Debian or Ubuntu (minutes)
+	@command -v slurmctld >/dev/null && command -v munged >/dev/null || { apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
+	@$(in_venv) python -m pytest tests/cluster
 
 lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter
 	@$(in_venv) python -m pytest -q tests/workflow/test_lint.py

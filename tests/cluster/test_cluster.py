@@ -25,8 +25,8 @@ def test_the_micro_run_ends_in_figures_with_a_job_a_rule_as_the_profile_says(sub
     assert not [rule for rule in ("fetch_model", "fetch_corpus", "tables", "figure") if run.jobs(rule)]
     shard, tokens = run.jobs("extract")[0], run.jobs("tokenize")[0]
     assert (granted(shard, "cpu"), granted(tokens, "cpu")) == (4, 1)
-    assert (granted(shard, "mem"), granted(tokens, "mem")) == (2001, 4000)
-    assert (shard["TimeLimit"], tokens["TimeLimit"]) == ("01:00:00", "01:00:00")
+    assert (granted(shard, "mem"), granted(tokens, "mem")) == (1252, 4000)
+    assert (shard["TimeLimit"], tokens["TimeLimit"]) == ("00:30:00", "01:00:00")
     assert "TresPerJob" not in shard
 
 

@@ -11,6 +11,12 @@ from typing import Any
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 MB = 10**6
+# Measured on one core of a CPU at 256 to 1024 tokens (docs/cluster.md); on a GPU assumed: an A100 or better at a third
+# of its speed for the forward pass, and 50 of those cores for the rest.
+FLOPS = {"cpu": 1e11, "cuda": 1e14}
+NUMBERS = {"cpu": 7.5e7, "cuda": 50 * 7.5e7}
+HEAD_BYTES = 1000
+"""What a document, layer and head leaves on disk, compressed: up to 880 bytes in the laptop run, at 8 sizes N."""
 LIBRARIES = {"cpu": 600 * MB, "cuda": 600 * MB}
 """What torch and the others take before there is a model: measured on a CPU; on a GPU an assumption."""
 
@@ -57,19 +63,22 @@ def weights(shape: Shape, dtype: str) -> int:
     return shape.parameters * BYTES[dtype]
 
 
-def working_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
-    """Bytes besides the weights while a layer's heads are measured, or its feed-forward network runs.
+def _numbers(shape: Shape, config: dict[str, Any]) -> int:
+    """Numbers in float32 that measuring holds for each document of a batch, query head of a layer and source.
 
-    In float32, for each document of a batch, query head and source: the values expanded, ranked twice and weighted (8
-    head_dim); bounds at every size (49 sizes); closeness to random sets (6 sizes repeats). The factors were fitted to
-    measurements (docs/cluster.md).
+    The values expanded, ranked twice and weighted (8 head_dim), bounds at every size (49 sizes), closeness to random
+    sets (6 sizes repeats): the factors were fitted to the measured memory of layers (docs/cluster.md).
     """
+    sizes = len(config["extraction"]["sizes"])
+    return 8 * shape.head_dim + 49 * sizes + 6 * sizes * config["extraction"]["repeats"]
+
+
+def working_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
+    """Bytes besides the weights while the heads of a layer are measured."""
     extraction, length = config["extraction"], config["windows"]["length"]
-    sizes = len(extraction["sizes"])
-    a_source = 8 * shape.head_dim + 49 * sizes + 6 * sizes * extraction["repeats"]
     batch = min(extraction["batch_size"], config["windows"]["documents"]["geometry"])
     pairs = min(batch, extraction["pair_documents"]) * 4 * max(extraction["sizes"])
-    measuring = 4 * shape.heads * length * (batch * a_source + pairs)
+    measuring = 4 * shape.heads * length * (batch * _numbers(shape, config) + pairs)
     activations = batch * length * 12 * shape.hidden_size * BYTES[dtype]
     return measuring + activations
 
@@ -80,15 +89,32 @@ def peak_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
 
 
 def host_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
-    """MB of main memory to ask for, a quarter above the estimate; with a GPU, for the weights on their way."""
+    """MB of main memory to ask for: a quarter above the estimate, and the two Snakemakes that run a job on a node.
+
+    With a GPU it holds the libraries and, for a while, weights on their way.
+    """
     if config["device"] == "cpu":
-        return math.ceil(1.25 * peak_memory(shape, dtype, config) / MB)
+        return math.ceil(500 + 1.25 * peak_memory(shape, dtype, config) / MB)
     return math.ceil(6000 + 0.5 * weights(shape, dtype) / MB)
 
 
+def document_seconds(shape: Shape, config: dict[str, Any]) -> float:
+    """Seconds that measuring a document takes: the forward pass, and the heads of every layer."""
+    length, device = config["windows"]["length"], config["device"]
+    passed = 2 * (shape.parameters - shape.vocabulary * shape.hidden_size) * length
+    measured = shape.layers * shape.heads * length * _numbers(shape, config)
+    return passed / FLOPS[device] + measured / NUMBERS[device]
+
+
 def shard_minutes(shape: Shape, config: dict[str, Any]) -> int:
-    """Minutes to ask for."""
-    return 60
+    """Minutes to ask for: thrice the estimate, ten to start and load, and at least half an hour."""
+    documents = math.ceil(config["windows"]["documents"]["geometry"] / config["extraction"]["shards"])
+    return max(30, math.ceil(10 + 3 * documents * document_seconds(shape, config) / 60))
+
+
+def shard_bytes(shape: Shape, config: dict[str, Any]) -> int:
+    """Bytes of the geometry of all documents of a corpus."""
+    return config["windows"]["documents"]["geometry"] * shape.layers * shape.heads * HEAD_BYTES
 
 
 def conversion_memory(source: str | Path) -> int:
