@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plan
 import pytest
 import yaml
 
 import makers
-import plan
 from headgeom import estimates
 from headgeom.errors import UserError
 from headgeom.stages import convert_model
