@@ -227,9 +227,9 @@ def test_text_that_is_no_string_is_refused_with_its_row(tmp_path, value, kind):
 
 def test_articles_of_wikitext_are_split_at_top_level_titles_alone(tmp_path):
     lines = [
-        "stray", "", " = Robert Boulter = ", "", " Robert is an actor . ", "", " = = Career = = ", "", " = = = Film = = = ",
-        "", " In 2000 a = b = c . ", " = not alone = ", "", "", " = E = mc ² = ", "", " An equation . ", "",
-        " = = Uses = = ", "", " Many . ", "",
+        "stray", "", " = Robert Boulter = ", "", " Robert is an actor . ", "", " = = Career = = ", "",
+        " = = = Film = = = ", "", " In 2000 a = b = c . ", " = not alone = ", "", "",
+        " = E = mc ² = ", "", " An equation . ", "", " = = Uses = = ", "", " Many . ", "",
     ]  # fmt: skip
     write_rows(tmp_path / "rows.parquet", pd.DataFrame({"text": [f"{line}\n" if line else "" for line in lines]}))
     frame, provenance = convert(tmp_path, tmp_path / "rows.parquet", format="wikitext")

@@ -75,7 +75,9 @@ def require_access(jobs):
         told = licences.require_access(
             {
                 "model": [entry for entry in MODELS.values() if f"resources/models/{entry['name']}/source" in outputs],
-                "corpus": [entry for entry in CORPORA.values() if f"resources/corpora/{entry['name']}/source" in outputs],
+                "corpus": [
+                    entry for entry in CORPORA.values() if f"resources/corpora/{entry['name']}/source" in outputs
+                ],
             }
         )
     except UserError as error:

@@ -11,11 +11,11 @@ rule pin:
     wildcard_constraints:
         role="model|corpus",
         name="[^/]+",
+    # Downloads take hours, and a source that is not there should stop the run before them.
+    priority: 100
     conda:
         "../../envs/resources.yaml"
     threads: 1
-    # Downloads take hours, and a source that is not there should stop the run before them.
-    priority: 100
     resources:
         mem_mb=500,
     params:
