@@ -27,7 +27,7 @@ ASSUMPTIONS = """\
 Assumptions
 - Time: {flops:.0e} operations a second in the forward pass, {numbers:.1e} numbers a second in the measurement;
   {origin}.
-- Memory: {libraries:.1f} GB for libraries, the weights, and what measuring one layer holds.
+- Memory: {libraries:.1f} GB for libraries, the weights, and what measuring holds at once.
 - Downloads: a model's size is that of its lock file, else 2 bytes a weight; a streamed document has {row} kB.
 - Disk: downloads (checkpoints are hard links where the file system has them, else twice that) and results.
 - One try for each job; the time that jobs wait in the queue is not counted.

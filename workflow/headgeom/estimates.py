@@ -14,7 +14,9 @@ MB = 10**6
 # Measured on one core of a CPU at 256 to 1024 tokens (docs/cluster.md); on a GPU assumed: an A100 or better at a third
 # of its speed for the forward pass, and 50 of those cores for the rest.
 FLOPS = {"cpu": 1e11, "cuda": 1e14}
-NUMBERS = {"cpu": 7.5e7, "cuda": 50 * 7.5e7}
+NUMBERS = {"cpu": 4.4e7, "cuda": 50 * 4.4e7}
+TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 20}
+"""Attention weights, of documents, layers, heads and sources, at which layers are measured together."""
 HEAD_BYTES = 1000
 """What a document, layer and head leaves on disk, compressed: up to 880 bytes in the laptop run, at 8 sizes N."""
 LIBRARIES = {"cpu": 600 * MB, "cuda": 600 * MB}
@@ -63,22 +65,19 @@ def weights(shape: Shape, dtype: str) -> int:
     return shape.parameters * BYTES[dtype]
 
 
-def _numbers(shape: Shape, config: dict[str, Any]) -> int:
-    """Numbers in float32 that measuring holds for each document of a batch, query head of a layer and source.
-
-    The values expanded, ranked twice and weighted (8 head_dim), bounds at every size (49 sizes), closeness to random
-    sets (6 sizes repeats): the factors were fitted to the measured memory of layers (docs/cluster.md).
-    """
-    sizes = len(config["extraction"]["sizes"])
-    return 8 * shape.head_dim + 49 * sizes + 6 * sizes * config["extraction"]["repeats"]
+def _numbers(shape: Shape) -> int:
+    """Numbers in float32 that measuring holds for each document, layer, query head and source: the values expanded,
+    ranked and weighted. The factor was fitted to the measured memory of layers (docs/cluster.md)."""
+    return 4 * shape.head_dim
 
 
 def working_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
-    """Bytes besides the weights while the heads of a layer are measured."""
+    """Bytes besides the weights while the heads of the layers that are measured together are."""
     extraction, length = config["extraction"], config["windows"]["length"]
     batch = min(extraction["batch_size"], config["windows"]["documents"]["geometry"])
+    layers = min(shape.layers, math.ceil(TOGETHER[config["device"]] / (batch * shape.heads * length)))
     pairs = min(batch, extraction["pair_documents"]) * 4 * max(extraction["sizes"])
-    measuring = 4 * shape.heads * length * (batch * _numbers(shape, config) + pairs)
+    measuring = 4 * layers * shape.heads * length * (batch * _numbers(shape) + pairs)
     activations = batch * length * 12 * shape.hidden_size * BYTES[dtype]
     return measuring + activations
 
@@ -102,7 +101,7 @@ def document_seconds(shape: Shape, config: dict[str, Any]) -> float:
     """Seconds that measuring a document takes: the forward pass, and the heads of every layer."""
     length, device = config["windows"]["length"], config["device"]
     passed = 2 * (shape.parameters - shape.vocabulary * shape.hidden_size) * length
-    measured = shape.layers * shape.heads * length * _numbers(shape, config)
+    measured = shape.layers * shape.heads * length * _numbers(shape)
     return passed / FLOPS[device] + measured / NUMBERS[device]
 
 

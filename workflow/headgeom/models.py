@@ -22,7 +22,7 @@ from transformers import (
 
 from .errors import UserError
 
-WORKING_BYTES = 2 * 10**9
+WORKING_BYTES = 7 * 10**9
 """What a forward pass with measurements (see `estimates`) and the GPU's libraries take besides the weights."""
 
 
