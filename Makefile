@@ -3,12 +3,13 @@ PYTHON ?= python3
 CONFIG ?= config/config.yaml
 CORES ?= all
 PYTEST_ARGS ?=
+PLAN_ARGS ?=
 
 in_venv := PATH="$(CURDIR)/.venv/bin:$$PATH"
 run_name := $(in_venv) python tools/runs.py "$(CONFIG)"
 pip_install := $(in_venv) python -m pip install --quiet --use-pep517 --disable-pip-version-check
 
-.PHONY: help reproduce report bundle verify extended test test-conda test-browser lint lock clean-venv
+.PHONY: help reproduce report bundle verify extended pin plan test test-conda test-browser test-cluster lint lock clean-venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -32,6 +33,12 @@ verify: .venv/run.stamp ## compare a run with the committed reference (CONFIG=co
 extended: ## the laptop run and more: head removal of both models on both corpora (hours)
 	@$(MAKE) --no-print-directory reproduce CONFIG=config/extended.yaml
 
+pin: .venv/run.stamp ## write the commits of the hub's models and corpora to config/pins (CONFIG=config/paper.yaml)
+	@$(in_venv) snakemake pins --configfile "$(CONFIG)" --cores 1
+
+plan: .venv/run.stamp ## what a run takes: jobs, hours, memory, disk (CONFIG=config/paper.yaml PLAN_ARGS="--seconds 2")
+	@$(in_venv) python tools/plan.py "$(CONFIG)" $(PLAN_ARGS)
+
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
 
@@ -42,6 +49,11 @@ test-browser: .venv/test.stamp ## the report in headless Chromium; installs Debi
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ apt-get update -qq && apt-get install --yes --no-install-recommends chromium chromium-driver; }
 	@$(in_venv) python -m pytest tests/browser
+
+test-cluster: .venv/test.stamp ## a run on a Slurm of one node; installs it with apt, so as root on Debian or Ubuntu (minutes)
+	@command -v slurmctld >/dev/null && command -v munged >/dev/null || { apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
+	@$(in_venv) python -m pytest tests/cluster
 
 lint: .venv/test.stamp ## ruff, snakefmt and Snakemake's own linter
 	@$(in_venv) python -m pytest -q tests/workflow/test_lint.py

@@ -33,6 +33,7 @@ except UserError as error:
 RUN = config["run"]
 MODELS = {model["name"]: model for model in config["models"]}
 CORPORA = {corpus["name"]: corpus for corpus in config["corpora"]}
+ENTRIES = {"model": MODELS, "corpus": CORPORA}
 
 
 wildcard_constraints:
@@ -42,11 +43,13 @@ wildcard_constraints:
 
 localrules:
     all,
+    tables,
 
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/removal_files.smk"
 include: "workflow/rules/captions.smk"
+include: "workflow/rules/sizes.smk"
 
 
 if not BUNDLED:
@@ -75,3 +78,7 @@ rule all:
         f"results/{RUN}/claims.json",
         f"paper/{RUN}/replication.pdf",
         f"results/{RUN}/manifest.json",
+
+
+onstart:
+    require_access(workflow.dag.needrun_jobs())

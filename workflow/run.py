@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         print(f"usage: run.py STAGE [options]\nstages: {', '.join(STAGES)}", file=sys.stderr)
         return 0 if arguments in (["--help"], ["-h"]) else 2
     stage, rest = arguments[0], arguments[1:]
-    if stage != "fetch":
+    if stage not in ("fetch", "pin"):
         os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     parser, module = parser_for(stage)

@@ -42,14 +42,24 @@ for role in {roles}:
 
 
 @pytest.fixture(scope="module")
-def snakemake(tmp_path_factory) -> Iterator[Callable[..., None]]:
+def outer(tmp_path_factory) -> Path:
+    """The Python of an environment that holds Snakemake and what that needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("outer")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--constraint", lock.ROOT / "requirements.lock", "snakemake"], check=True)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def snakemake(outer, tmp_path_factory) -> Iterator[Callable[..., None]]:
     """Runs Snakemake in a folder, with the stand-in as conda; environments are kept until the last call."""
     base = tmp_path_factory.mktemp("conda")
     local_channel.write(base / "channels" / "conda-forge")
     path = conda_standin.install(base / "root", base / "channels")
 
     def run(folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--use-conda", "--conda-prefix", base / "made"]
+        command = [outer, "-m", "snakemake", "--cores", "2", "--use-conda", "--conda-prefix", base / "made"]
         environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
         done = subprocess.run([*command, *options], cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-4000:]

@@ -28,7 +28,7 @@ def convert(tmp_path, path, **settings):
     """Fetch ``path``, convert it; the documents and their provenance."""
     source = {"kind": "local", "path": str(path)}
     fetched = {"name": "tiny", "role": "corpus", "source": source}
-    fetch.run(argparse.Namespace(settings=fetched, output=tmp_path / "source"))
+    fetch.run(argparse.Namespace(settings=fetched, output=tmp_path / "source", pin=None))
     options = argparse.Namespace(
         settings={"name": "tiny", **settings}, source=tmp_path / "source", output=tmp_path / "documents.parquet"
     )
@@ -223,3 +223,29 @@ def test_text_that_is_no_string_is_refused_with_its_row(tmp_path, value, kind):
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("fine", None, value)))
     with pytest.raises(UserError, match=f"row 3: 'text' is a {kind}, not a string"):
         list(corpora.read_rows(path, {}))
+
+
+def test_articles_of_wikitext_are_split_at_top_level_titles_alone(tmp_path):
+    lines = [
+        "stray", "", " = Robert Boulter = ", "", " Robert is an actor . ", "", " = = Career = = ", "",
+        " = = = Film = = = ", "", " In 2000 a = b = c . ", " = not alone = ", "", "",
+        " = E = mc ² = ", "", " An equation . ", "", " = = Uses = = ", "", " Many . ", "",
+    ]  # fmt: skip
+    write_rows(tmp_path / "rows.parquet", pd.DataFrame({"text": [f"{line}\n" if line else "" for line in lines]}))
+    frame, provenance = convert(tmp_path, tmp_path / "rows.parquet", format="wikitext")
+    assert frame.to_dict("records") == [
+        {
+            "id": "1",
+            "title": "Robert Boulter",
+            "text": "= Robert Boulter =\n\nRobert is an actor .\n\n= = Career = =\n\n= = = Film = = =\n\n"
+            "In 2000 a = b = c .\n= not alone =",
+        },
+        {"id": "2", "title": "E = mc ²", "text": "= E = mc ² =\n\nAn equation .\n\n= = Uses = =\n\nMany ."},
+    ]
+    assert (provenance["read"], provenance["documents"]) == (2, 2)
+
+
+def test_wikitext_without_titles_is_refused(tmp_path):
+    write_rows(tmp_path / "rows.jsonl", pd.DataFrame({"text": ["One.", "", "= = Heading = =", "", "Two."]}))
+    with pytest.raises(UserError, match=r"rows\.jsonl has no line ` = Title = `.*format: rows"):
+        convert(tmp_path, tmp_path / "rows.jsonl", format="wikitext")

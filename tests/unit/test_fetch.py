@@ -55,7 +55,7 @@ def wheels(tmp_path, monkeypatch):
 
 def run(source, output, role="model", **settings):
     settings = {"name": "tiny", "role": role, "source": source, **settings}
-    fetch.run(argparse.Namespace(settings=settings, output=output))
+    fetch.run(argparse.Namespace(settings=settings, output=output, pin=None))
     return json.loads((output / "source.json").read_text())
 
 

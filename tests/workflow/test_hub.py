@@ -3,121 +3,18 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
-import threading
-import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import makers
+from hub_server import NEW, OLD, TOKEN, Hub
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD, NEW, ABSENT = "a" * 40, "b" * 40, "c" * 40
-TOKEN = "hf_secret_of_the_test"
-
-_ROUTES = {
-    "info": re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/revision/([^/]+))?"),
-    "tree": re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)/tree/([^/]+)(?:/(.*))?"),
-    "paths": re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)/paths-info/([^/]+)"),
-    "file": re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.*)"),
-}
-
-
-class Hub(ThreadingHTTPServer):
-    """``repositories``: (type, name) -> revision -> path -> bytes; ``gated``: names whose files need the token."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.repositories, self.gated, self.seen = {}, set(), []
-
-
-class Handler(BaseHTTPRequestHandler):
-    """The few requests that huggingface_hub and datasets make to read a repository."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *arguments):
-        pass
-
-    def do_HEAD(self):
-        self.answer()
-
-    def do_GET(self):
-        self.answer()
-
-    def do_POST(self):
-        self.answer()
-
-    def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
-        self.server.seen.append((self.command, path, self.headers.get("Authorization")))
-        for kind in ("tree", "paths", "file", "info"):
-            match = _ROUTES[kind].fullmatch(path)
-            if match:
-                return self.repository(kind, *match.groups(), body=body)
-        return self.send(404, b"{}")
-
-    def repository(self, kind, repo_type, name, revision, path="", body=b""):
-        repo_type = (repo_type or "models").strip("/")
-        revisions = self.server.repositories.get((repo_type, name))
-        if revisions is None:
-            return self.fail(401, "RepoNotFound")
-        revision = NEW if revision in (None, "main") else revision
-        if revision not in revisions:
-            return self.fail(404, "RevisionNotFound")
-        files = revisions[revision]
-        if kind == "file":
-            if name in self.server.gated and self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                return self.fail(403 if self.headers.get("Authorization") else 401, "GatedRepo")
-            if path not in files:
-                return self.fail(404, "EntryNotFound")
-            return self.send(200, files[path], {"ETag": f'"{_oid(files[path])}"', "X-Repo-Commit": revision})
-        return self.send_json(getattr(self, kind)(name, revision, files, path, body))
-
-    def info(self, name, revision, files, path, body):
-        return {"id": name, "sha": revision, "siblings": [{"rfilename": file} for file in files], "private": False}
-
-    def tree(self, name, revision, files, path, body):
-        entries = _entries(files)
-        return [entry for entry in entries if not path or entry["path"].startswith(f"{path}/")]
-
-    def paths(self, name, revision, files, path, body):
-        wanted = urllib.parse.parse_qs(body.decode())["paths"]
-        return [entry for entry in _entries(files) if entry["path"] in wanted]
-
-    def send_json(self, content):
-        self.send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
-
-    def fail(self, status, code):
-        self.send(status, b"{}", {"X-Error-Code": code, "X-Error-Message": code})
-
-    def send(self, status, content, headers=None):
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-
-def _oid(content):
-    return hashlib.sha1(content).hexdigest()
-
-
-def _entries(files):
-    folders = sorted({parent.as_posix() for file in files for parent in Path(file).parents} - {"."})
-    entries = [{"type": "directory", "path": folder, "oid": _oid(folder.encode()), "size": 0} for folder in folders]
-    return entries + [
-        {"type": "file", "path": file, "oid": _oid(content), "size": len(content)} for file, content in files.items()
-    ]
+ABSENT = "c" * 40
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +42,6 @@ def hub(tmp_path_factory):
         ("datasets", "tiny/gated-texts"): {OLD: {"data/train.jsonl": rows, "README.md": b"# Gated"}},
     }
     server.gated = {"tiny/gated", "tiny/gated-texts"}
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     yield server
     server.shutdown()
 
@@ -158,7 +53,7 @@ def fetch(hub, tmp_path):
     def run(repository, role="model", revision=OLD, environment=None, **source):
         source = {"kind": "hub", "repository": repository, "revision": revision, **source}
         settings = {"name": "tiny", "role": role, "source": source}
-        address = f"http://127.0.0.1:{hub.server_port}"
+        address = hub.address
         clean = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
         clean |= {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_TELEMETRY": "1"}
         hub.seen.clear()

@@ -6,6 +6,7 @@ kept, so that no text can stand in two splits.
 
 import bz2
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -20,6 +21,7 @@ from .tables import read_parquet, write_parquet
 from .wikitext import prose
 
 SCHEMA = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_TITLE = re.compile(r"= (?!= ).+(?<! =) =")  # = Title =, but not = = Heading = =
 
 
 class Document(NamedTuple):
@@ -131,6 +133,25 @@ def read_rows(path: Path, columns: dict[str, str]) -> Iterator[Document]:
     titles = _strings(frame[names["title"]]) if names["title"] in frame.columns else [""] * len(frame)
     ids = _strings(frame[names["id"]]) if names["id"] in frame.columns else map(str, range(1, len(frame) + 1))
     return map(Document, ids, titles, texts)
+
+
+def read_wikitext(path: Path, columns: dict[str, str]) -> Iterator[Document]:
+    """Articles of a table whose rows are lines, as WikiText's: joined, and split at the top-level titles.
+
+    Such a title is a line `` = Title = `` between empty ones; deeper headings have more signs. What precedes the first
+    is no article. The id is the article's number, from 1; the text starts with the title's line.
+    """
+    lines = [row.text.strip() for row in read_rows(path, columns)]
+    empty = [True, *(not line for line in lines), True]  # of the line before each, the line, the line after it
+    starts = [
+        number
+        for number, line in enumerate(lines)
+        if empty[number] and empty[number + 2] and (_TITLE.fullmatch(line) is not None)
+    ]
+    if not starts:
+        raise UserError(f"{path} has no line ` = Title = ` between empty ones; is it WikiText? Else `format: rows`.")
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True), start=1):
+        yield Document(str(number), lines[start][1:-1].strip(), "\n".join(lines[start:end]))
 
 
 def _require_strings(column: pd.Series, path: Path) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
 from .errors import UserError
+from .models import input_device
 
 _DIMENSIONS = {
     "fp": ("distance", "ranking", "pool", "size"),
@@ -63,14 +64,14 @@ def measure_batch(
         waiting.clear()
 
     def observe(view: LayerView) -> None:
-        if waiting and not torch.equal(view.visible, waiting[0].visible):
+        if waiting and not _together(view, waiting[0]):
             measure()
         waiting.append(view)
         if sum(other.weights[:, :, -1].numel() for other in waiting) >= _TOGETHER[view.weights.device.type]:
             measure()
 
     with observing(torch.tensor(rows), observe):
-        model.base_model(input_ids=tokens.to(model.device), use_cache=False)
+        model.base_model(input_ids=tokens.to(input_device(model)), use_cache=False)
     if waiting:
         measure()
     if sorted(seen) != list(range(expected)):
@@ -78,6 +79,11 @@ def measure_batch(
             f"{type(model).__name__}: only {len(seen)} of {expected} layers have attention heads that can be measured"
         )
     return result
+
+
+def _together(first: LayerView, second: LayerView) -> bool:
+    """Whether two layers see the same sources, on the same device."""
+    return first.visible.device == second.visible.device and torch.equal(first.visible, second.visible)
 
 
 def _stacked(views: list[LayerView]) -> LayerView:

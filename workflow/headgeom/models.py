@@ -1,7 +1,10 @@
 """Models: loading a checkpoint whole, the facts of its architecture, and the token that opens each window."""
 
+import atexit
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +22,24 @@ from transformers import (
 
 from .errors import UserError
 
+WORKING_BYTES = 7 * 10**9
+"""What a forward pass with measurements (see `estimates`) and the GPU's libraries take besides the weights."""
+
 
 def load_model(
-    checkpoint: str | Path, dtype: str = "float32", device: str = "cpu", attn_implementation: str | None = None
+    checkpoint: str | Path,
+    dtype: str = "float32",
+    device: str = "cpu",
+    attn_implementation: str | None = None,
+    device_map: dict[str, Any] | str | None = None,
 ) -> PreTrainedModel:
     """The causal language model of a safetensors checkpoint, in eval mode on ``device``.
 
     ``dtype`` is a torch name ("float32", ...) or "auto"; attention is SDPA, or eager where the architecture cannot do
-    with SDPA, unless ``attn_implementation`` names one. Raises UserError if the checkpoint cannot be loaded whole
-    (unknown architecture, missing, unexpected or misshapen tensors), or if ``device`` is absent.
+    with SDPA, unless ``attn_implementation`` names one. With device "cuda", a model that does not fit the first GPU is
+    spread over all of them and, for the rest, main memory and disk (accelerate); ``device_map``, modules to devices,
+    says where instead. Raises UserError if the checkpoint cannot be loaded whole (unknown architecture, missing,
+    unexpected or misshapen tensors), or if ``device`` is absent.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("`device: cuda` in the config, but torch sees no CUDA device; use a GPU node or `device: cpu`.")
@@ -40,8 +52,12 @@ def load_model(
             raise UserError(
                 f"{checkpoint} is a {config.model_type} model of more than text; only text models are read."
             )
+        if device.startswith("cuda") and device_map is None:
+            device_map = device_map_for(weight_bytes(checkpoint, config, dtype), torch.cuda.mem_get_info()[0])
         model, info = AutoModelForCausalLM.from_pretrained(
             checkpoint,
+            device_map=device_map,
+            offload_folder=offload_folder() if device_map else None,
             config=config,
             dtype=dtype,
             attn_implementation=attn_implementation,
@@ -53,7 +69,32 @@ def load_model(
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"{checkpoint} cannot be loaded: {error}") from error
     refuse_incomplete(info, str(checkpoint))
-    return model.to(device).eval()
+    return model.eval() if device_map else model.to(device).eval()
+
+
+def weight_bytes(checkpoint: str | Path, config: PreTrainedConfig, dtype: str) -> int:
+    """Bytes of the weights in ``dtype``, from the sizes of the checkpoint's files."""
+    stored = sum(path.stat().st_size for path in Path(checkpoint).glob("*.safetensors"))
+    have = config.dtype or torch.float32
+    want = have if dtype == "auto" else getattr(torch, dtype)
+    return stored * want.itemsize // have.itemsize
+
+
+def device_map_for(needed: int, free: int) -> dict[str, int] | str:
+    """Where ``needed`` bytes of weights go: to the first GPU, if its ``free`` bytes leave room to work, or spread."""
+    return {"": 0} if needed + WORKING_BYTES <= free else "auto"
+
+
+def offload_folder() -> str:
+    """A folder of this process's own for weights that fit neither GPU nor main memory, removed when it ends."""
+    folder = tempfile.mkdtemp(prefix="headgeom-offload-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def input_device(model: PreTrainedModel) -> torch.device:
+    """Where the model takes its tokens: of one that is spread, the hooks fetch them from main memory."""
+    return torch.device("cpu") if len(set(getattr(model, "hf_device_map", {}).values())) > 1 else model.device
 
 
 def refuse_incomplete(info: dict[str, Any], origin: str) -> None:

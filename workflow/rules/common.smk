@@ -5,6 +5,7 @@ import sys
 
 import closure
 import yaml
+from headgeom import licences
 from snakemake.settings.types import DeploymentMethod
 
 # Inside a conda environment `python` is the environment's; otherwise it is the one that runs Snakemake.
@@ -54,8 +55,47 @@ def settings(**values):
 
 
 def resource(entry, role):
-    """The settings that fetching a model or a corpus depends on."""
-    return settings(name=entry["name"], role=role, licence=entry["licence"], source=entry["source"])
+    """The settings that fetching a model or a corpus depends on; of a hub source, with the revision of its lock."""
+    source = {key: value for key, value in entry["source"].items() if key not in ("branch", "gated")}
+    for lock in lock_file(entry, role):
+        if not Path(lock).is_file():
+            raise FileNotFoundError(2, "not pinned yet", lock)  # Snakemake takes it for "to be determined"
+        source["revision"] = json.loads(Path(lock).read_text(encoding="utf-8"))["revision"]
+    return settings(name=entry["name"], role=role, licence=entry["licence"], source=source)
+
+
+def lock_file(entry, role):
+    """The lock file of a hub source, in a list; an empty list for other kinds."""
+    return [f"config/pins/{role}-{entry['name']}.json"] if entry["source"]["kind"] == "hub" else []
+
+
+def lock_files():
+    """All lock files of the run."""
+    entries = [*((entry, "model") for entry in MODELS.values()), *((entry, "corpus") for entry in CORPORA.values())]
+    return [path for entry, role in entries for path in lock_file(entry, role)]
+
+
+def fetched_from(entry, role):
+    """Input of a fetch: local files, or the lock, a change of which Snakemake sees by its content."""
+    return local_source(entry) or lock_file(entry, role)
+
+
+def require_access(jobs):
+    """Before the jobs start: stop unless the licences of what they fetch are accepted."""
+    outputs = {str(job.output[0]) for job in jobs if job.rule.name in ("fetch_model", "fetch_corpus")}
+    try:
+        told = licences.require_access(
+            {
+                "model": [entry for entry in MODELS.values() if f"resources/models/{entry['name']}/source" in outputs],
+                "corpus": [
+                    entry for entry in CORPORA.values() if f"resources/corpora/{entry['name']}/source" in outputs
+                ],
+            }
+        )
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    if told:
+        logger.info(told)
 
 
 def local_source(entry):

@@ -15,7 +15,9 @@ rule extract:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: extraction_memory(wildcards.model, input.checkpoint, attempt),
+        runtime=lambda wildcards, input, attempt: extraction_time(wildcards.model, input.checkpoint, attempt),
+        gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: settings(
             **config["extraction"]

@@ -1,9 +1,41 @@
-# Models and corpora: fetched once, verified, converted once.
+# Models and corpora: pinned (those of the hub), fetched once, verified, converted once.
+
+
+rule pin:
+    output:
+        update("config/pins/{role}-{name}.json"),
+    log:
+        "resources/logs/pin/{role}-{name}.log",
+    benchmark:
+        "resources/benchmarks/pin/{role}-{name}.tsv"
+    wildcard_constraints:
+        role="model|corpus",
+        name="[^/]+",
+    # Downloads take hours, and a source that is not there should stop the run before them.
+    priority: 100
+    conda:
+        "../../envs/resources.yaml"
+    threads: 1
+    resources:
+        mem_mb=500,
+    params:
+        settings=lambda wildcards: settings(
+            name=wildcards.name, role=wildcards.role, source=ENTRIES[wildcards.role][wildcards.name]["source"]
+        ),
+    message:
+        "Pinning {wildcards.role} {wildcards.name}"
+    shell:
+        "python workflow/run.py pin --settings {params.settings:q} --output {output} --log {log}"
+
+
+rule pins:
+    input:
+        lock_files(),
 
 
 rule fetch_model:
     input:
-        lambda wildcards: local_source(MODELS[wildcards.model]),
+        lambda wildcards: fetched_from(MODELS[wildcards.model], "model"),
     output:
         directory("resources/models/{model}/source"),
     log:
@@ -17,12 +49,13 @@ rule fetch_model:
     resources:
         mem_mb=1000,
     params:
-        settings=lambda wildcards: resource(MODELS[wildcards.model], "model"),
+        settings=lambda wildcards, input: resource(MODELS[wildcards.model], "model"),
+        pin=lambda wildcards: [f"--pin={path}" for path in lock_file(MODELS[wildcards.model], "model")],
         code=closure.stage("fetch"),
     message:
         "Fetching model {wildcards.model}"
     shell:
-        "python workflow/run.py fetch --settings {params.settings:q} --output {output} --log {log}"
+        "python workflow/run.py fetch --settings {params.settings:q} {params.pin:q} --output {output} --log {log}"
 
 
 rule convert_model:
@@ -38,9 +71,10 @@ rule convert_model:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=6000,
+        mem_mb=lambda wildcards, input, attempt: conversion_memory(input[0], attempt),
+        runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        settings=lambda wildcards: settings(name=wildcards.model),
+        settings=lambda wildcards: settings(name=wildcards.model, **stated_shape(wildcards.model)),
         code=closure.stage("convert_model"),
     message:
         "Converting model {wildcards.model}"
@@ -51,7 +85,7 @@ rule convert_model:
 
 rule fetch_corpus:
     input:
-        lambda wildcards: local_source(CORPORA[wildcards.corpus]),
+        lambda wildcards: fetched_from(CORPORA[wildcards.corpus], "corpus"),
     output:
         directory("resources/corpora/{corpus}/source"),
     log:
@@ -65,12 +99,13 @@ rule fetch_corpus:
     resources:
         mem_mb=1000,
     params:
-        settings=lambda wildcards: resource(CORPORA[wildcards.corpus], "corpus"),
+        settings=lambda wildcards, input: resource(CORPORA[wildcards.corpus], "corpus"),
+        pin=lambda wildcards: [f"--pin={path}" for path in lock_file(CORPORA[wildcards.corpus], "corpus")],
         code=closure.stage("fetch"),
     message:
         "Fetching corpus {wildcards.corpus}"
     shell:
-        "python workflow/run.py fetch --settings {params.settings:q} --output {output} --log {log}"
+        "python workflow/run.py fetch --settings {params.settings:q} {params.pin:q} --output {output} --log {log}"
 
 
 rule convert_corpus:

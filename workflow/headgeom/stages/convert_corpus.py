@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> None:
         "mediawiki": lambda: corpora.read_mediawiki(path),
         "lines": lambda: corpora.read_lines(path),
         "rows": lambda: corpora.read_rows(path, settings.get("columns", {})),
+        "wikitext": lambda: corpora.read_wikitext(path, settings.get("columns", {})),
     }
     frame, counts = corpora.unique_documents(readers[settings.get("format", "rows")](), str(path))
     corpora.write_documents(frame, options.output, record("convert_corpus", settings, source=source, **counts))

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,7 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import Digits, Sequence
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from headgeom import models
+from headgeom import estimates, models
 from headgeom.checkpoints import refuse_without_safetensors
 from headgeom.errors import UserError
 from headgeom.files import replacing, sha256
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             take_checkpoint(options.source, folder)
         facts = checked_facts(folder)
+        refuse_other_shape(options.settings, facts)
         provenance = record("convert_model", options.settings, source=source, **facts)
         (folder / "provenance.json").write_text(json.dumps(provenance, indent=1, ensure_ascii=False) + "\n")
     logger.info("%s", {key: facts[key] for key in ("model_class", "parameters", "layers", "heads", "key_value_heads")})
@@ -119,6 +121,18 @@ def take_checkpoint(source: Path, folder: Path) -> None:
             os.link(path, folder / path.name)
         except OSError:  # another file system, or one without hard links
             shutil.copy2(path, folder / path.name)
+
+
+def refuse_other_shape(settings: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Raise UserError if the settings state a ``shape``, and the facts say another."""
+    if "shape" not in settings:
+        return
+    for key, stated in asdict(estimates.from_config(settings["shape"])).items():
+        if stated != facts[key]:
+            raise UserError(
+                f"model {settings['name']}: its `shape` in the config makes for {key} {stated}, but the checkpoint has "
+                f"{facts[key]}. Correct `shape`, or leave it out."
+            )
 
 
 def checked_facts(folder: Path) -> dict[str, Any]:

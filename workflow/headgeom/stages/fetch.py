@@ -8,7 +8,6 @@ repositories only safetensors and text files are taken.
 import argparse
 import json
 import logging
-import os
 import re
 import shutil
 import stat
@@ -16,11 +15,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from headgeom import hub
 from headgeom.checkpoints import refuse_without_safetensors
 from headgeom.errors import UserError
 from headgeom.files import replacing, sha256
@@ -32,13 +30,11 @@ WHEEL_TAGS = (
     "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_24_x86_64", "--platform=manylinux2014_x86_64",
     "--python-version=3.11", "--implementation=cp",
 )  # fmt: skip
-# The top level of a repository: folders hold other formats, and consolidated*.safetensors repeat the weights.
-MODEL_FILES = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
-OTHER_FILES = ("*/*", "consolidated*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The stage's own options."""
+    parser.add_argument("--pin", type=Path, help="lock file of a hub source, whose hashes the files must have")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
 
 
@@ -54,6 +50,8 @@ def run(options: argparse.Namespace) -> None:
         with replacing(options.output) as folder:
             folder.mkdir()
             content = fetch(source, settings["role"], folder)
+            if options.pin:
+                hub.verify(folder, options.pin)
             found = sha256(content)
             if found != source.get("sha256", found):
                 raise UserError(f"`source: sha256:` expects {source['sha256']}, but what was fetched has {found}.")
@@ -136,12 +134,9 @@ def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
     """
     from huggingface_hub import HfApi, snapshot_download
 
-    for name in ("httpx", "httpx2"):  # a line a request
-        logging.getLogger(name).setLevel(logging.WARNING)
     repository, revision = source["repository"], source["revision"]
-    token = os.environ.get("HF_TOKEN") or False
-    repo_type = "model" if role == "model" else "dataset"
-    with hub_errors(source, repo_type):
+    token, repo_type = hub.token(), hub.repo_type(role)
+    with hub.errors(source, repo_type):
         listed = HfApi(token=token).repo_info(repository, repo_type=repo_type, revision=revision)
         if repo_type == "dataset":
             return fetch_rows(source, token, folder / "rows.parquet")
@@ -151,8 +146,8 @@ def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
             repository,
             revision=revision,
             local_dir=folder,
-            allow_patterns=list(MODEL_FILES),
-            ignore_patterns=list(OTHER_FILES),
+            allow_patterns=list(hub.MODEL_FILES),
+            ignore_patterns=list(hub.OTHER_FILES),
             token=token,
         )
     shutil.rmtree(folder / ".cache", ignore_errors=True)
@@ -176,46 +171,6 @@ def fetch_rows(source: dict[str, Any], token: str | bool, target: Path) -> Path:
         )
         (rows if limit is None else rows.take(limit)).to_parquet(target)
     return target
-
-
-@contextmanager
-def hub_errors(source: dict[str, Any], repo_type: str) -> Iterator[None]:
-    """Turn what the hub's clients raise into a UserError that says what to do."""
-    from huggingface_hub.errors import HTTPError  # of the HTTP library that this version of the client uses
-
-    try:
-        yield
-    except UserError:
-        raise
-    except (HTTPError, OSError, ValueError) as error:
-        raise UserError(_hub_advice(error, source, repo_type)) from error
-
-
-def _hub_advice(error: BaseException, source: dict[str, Any], repo_type: str) -> str:
-    """What went wrong and what to do, from the error or, for wrapped ones, the first telling cause."""
-    from huggingface_hub import errors
-
-    repository, revision = source["repository"], source["revision"]
-    page = f"https://huggingface.co/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
-    cause: BaseException | None = error
-    while cause is not None:
-        status = getattr(getattr(cause, "response", None), "status_code", None)
-        if isinstance(cause, errors.RevisionNotFoundError):
-            return f"{repository} has no revision {revision}."
-        gated = isinstance(cause, errors.GatedRepoError) or "gated dataset" in str(cause)  # datasets drops the cause
-        if gated or status in (401, 403):
-            return (
-                f"no access to {repository}. Accept its licence at {page} and set the environment "
-                "variable HF_TOKEN to a token that may read it; if there is no such page, the name is wrong."
-            )
-        if isinstance(cause, errors.RepositoryNotFoundError):
-            return f"there is no {repo_type} {repository} on the hub; look it up at {page}."
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(error, errors.HfHubHTTPError) or not isinstance(error, (errors.HTTPError, ConnectionError)):
-        return f"{repository} at {revision} could not be fetched: {error}"
-    return (
-        f"the hub cannot be reached ({type(error).__name__}: {error}). Is there a network? HF_HUB_OFFLINE forbids it."
-    )
 
 
 def fetch_local(source: dict[str, Any], role: str, folder: Path) -> Path:

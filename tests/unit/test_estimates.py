@@ -1,0 +1,101 @@
+"""Estimates of memory and time from shapes, what rules ask for, and the plan of a run."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import plan
+import pytest
+import yaml
+
+import makers
+from headgeom import estimates, models
+from headgeom.errors import UserError
+from headgeom.stages import convert_model
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPER = plan.load(str(ROOT / "config/paper.yaml"))
+# As transformers counts them in models of these shapes.
+PARAMETERS = {
+    "llama-2-7b": 6_738_415_616, "llama-3-8b": 8_030_261_248, "gemma-7b": 8_537_680_896, "mistral-7b": 7_241_732_096,
+}  # fmt: skip
+
+
+def test_the_papers_shapes_have_its_models_parameters():
+    found = {model["name"]: estimates.from_config(model["shape"]).parameters for model in PAPER["models"]}
+    assert found == PARAMETERS
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_model_takes_its_weights_and_some(name):
+    shape = estimates.from_config(next(model["shape"] for model in PAPER["models"] if model["name"] == name))
+    peak = estimates.peak_memory(shape, "bfloat16", PAPER)
+    assert 2 * shape.parameters < peak < 2 * shape.parameters + models.WORKING_BYTES + estimates.LIBRARIES["cuda"]
+    once = {**PAPER, "device": "cpu"}
+    twice = {**once, "extraction": PAPER["extraction"] | {"batch_size": 2}}
+    assert estimates.working_memory(shape, "bfloat16", twice) > 1.5 * estimates.working_memory(shape, "bfloat16", once)
+    assert estimates.peak_memory(shape, "float32", PAPER) > peak + 1.9 * shape.parameters
+
+
+def test_what_is_not_made_yet_is_named_as_the_input(tmp_path):
+    """Snakemake takes such an error for "to be determined"."""
+    for function in (estimates.from_checkpoint, estimates.conversion_memory):
+        with pytest.raises(FileNotFoundError) as error:
+            function(tmp_path / "absent")
+        assert error.value.filename == str(tmp_path / "absent")
+
+
+def test_another_shape_than_the_checkpoints_is_refused(tmp_path):
+    facts = convert_model.checked_facts(makers.tiny_checkpoint(tmp_path / "model"))
+    shape = {
+        "layers": 3, "heads": 4, "key_value_heads": 2, "head_dim": 8, "hidden_size": 32, "intermediate_size": 48,
+        "vocabulary": 96,
+    }  # fmt: skip
+    convert_model.refuse_other_shape({"name": "tiny", "shape": shape}, facts)
+    convert_model.refuse_other_shape({"name": "tiny"}, facts)
+    for key, name in (("layers", "layers"), ("intermediate_size", "parameters")):
+        with pytest.raises(UserError, match=rf"model tiny: its `shape` in the config makes for {name} \d+, but"):
+            convert_model.refuse_other_shape({"name": "tiny", "shape": shape | {key: 7}}, facts)
+
+
+def test_every_rule_that_is_told_a_device_asks_for_gpus():
+    rules = [rule for file in sorted(ROOT.glob("workflow/rules/*.smk")) for rule in file.read_text().split("\nrule ")]
+    told = [rule for rule in rules if 'config["device"]' in rule and "input:" in rule]
+    assert told and all(re.search(r"\bgpu=", rule) for rule in told)
+
+
+def test_the_slurm_profile_speaks_of_rules_that_are_there_or_will_be():
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    text = "".join(file.read_text() for file in ROOT.glob("workflow/rules/*.smk"))
+    there = set(re.findall(r"^rule (\w+):", text, re.MULTILINE))
+    expected = {"head_scores", "removal", "head_scan", "regime_ablation", "bounds"}
+    assert (set(profile["set-resources"]) | set(profile["set-threads"])) <= there | expected
+
+
+def test_the_plan_of_the_papers_run_tells_jobs_hours_memory_and_licences():
+    done = subprocess.run(
+        [sys.executable, "tools/plan.py", "config/paper.yaml"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^extract +32$", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^(\S+) +[\d.]+ B +[\d.]+ +[\d.]+ +([\d.]+) GB", done.stdout, re.MULTILINE)
+    assert {name: float(size) > 13 for name, size in rows} == dict.fromkeys(PARAMETERS, True)
+    assert done.stdout.count("https://huggingface.co/") == 3 and "Assumptions" in done.stdout
+
+
+def test_a_plan_with_a_measured_time_adds_up():
+    text = plan.plan(PAPER, seconds=3.6)
+    hours = [float(row) for row in re.findall(r"B +3\.60 +([\d.]+)", text)]
+    assert hours == pytest.approx([512 / 1000] * 4, abs=0.005)
+    assert float(re.search(r"^all +([\d.]+)", text, re.MULTILINE)[1]) == pytest.approx(2.048, abs=0.005)
+
+
+def test_a_plan_of_no_config_says_so(tmp_path):
+    shutil.copy(ROOT / "config/micro.yaml", tmp_path / "bad.yaml")
+    (tmp_path / "bad.yaml").write_text((tmp_path / "bad.yaml").read_text() + "devise: cuda\n")
+    for path, said in ((tmp_path / "none.yaml", "No such file"), (tmp_path / "bad.yaml", "unknown key 'devise'")):
+        done = subprocess.run([sys.executable, "tools/plan.py", path], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and said in done.stderr and str(path) in done.stderr
+        assert "Traceback" not in done.stderr
