@@ -111,6 +111,18 @@ def shard_minutes(shape: Shape, config: dict[str, Any]) -> int:
     return max(30, math.ceil(10 + 3 * documents * document_seconds(shape, config) / 60))
 
 
+def removal_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
+    """MB of main memory of a job that evaluates losses; on a CPU the weights are there twice, once packed."""
+    packed = weights(shape, dtype) if config["device"] == "cpu" else 0
+    return host_memory(shape, dtype, config) + math.ceil(1.25 * packed / MB)
+
+
+def passes_minutes(shape: Shape, config: dict[str, Any], passes: float) -> int:
+    """Minutes to ask for ``passes`` windows through the model, the vocabulary head included: as ``shard_minutes``."""
+    seconds = passes * 2 * shape.parameters * config["windows"]["length"] / FLOPS[config["device"]]
+    return max(30, math.ceil(10 + 3 * seconds / 60))
+
+
 def shard_bytes(shape: Shape, config: dict[str, Any]) -> int:
     """Bytes of the geometry of all documents of a corpus."""
     return config["windows"]["documents"]["geometry"] * shape.layers * shape.heads * HEAD_BYTES

@@ -18,7 +18,11 @@ rule head_scores:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
+        runtime=lambda wildcards, input, attempt: removal_time(
+            wildcards.model, input.checkpoint, attempt, 4 * config["windows"]["documents"]["score"]
+        ),
+        gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
             wildcards, length=config["windows"]["length"], queries=config["extraction"]["queries"]
@@ -47,7 +51,14 @@ rule removal:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
+        runtime=lambda wildcards, input, attempt: removal_time(
+            wildcards.model,
+            input.checkpoint,
+            attempt,
+            len(REMOVAL["retentions"]) * REMOVAL["seeds"] * config["windows"]["documents"]["evaluate"],
+        ),
+        gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
             wildcards, "retentions", "seeds", "batch_size", seed=config["seed"], score=wildcards.score
@@ -76,7 +87,14 @@ rule regime_ablation:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
+        runtime=lambda wildcards, input, attempt: removal_time(
+            wildcards.model,
+            input.checkpoint,
+            attempt,
+            6 * REMOVAL["seeds"] * config["windows"]["documents"]["evaluate"],
+        ),
+        gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
             wildcards, "ablation_share", "seeds", "batch_size", seed=config["seed"]
@@ -105,7 +123,11 @@ rule head_scan:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
+        runtime=lambda wildcards, input, attempt: removal_time(
+            wildcards.model, input.checkpoint, attempt, scan_passes(wildcards.model, input.checkpoint)
+        ),
+        gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
             wildcards, "scan_documents", "batch_size", shard=int(wildcards.shard), shards=int(wildcards.shards)

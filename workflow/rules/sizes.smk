@@ -28,6 +28,22 @@ def extraction_time(model, checkpoint, attempt):
     return attempt * estimates.shard_minutes(shape(model, checkpoint), config)
 
 
+def removal_memory(model, checkpoint, attempt):
+    """Memory in MB of a job that evaluates losses, on the host, where a CPU has the weights once more, packed."""
+    return attempt * estimates.removal_memory(shape(model, checkpoint), MODELS[model]["dtype"], config)
+
+
+def removal_time(model, checkpoint, attempt, passes):
+    """Minutes of a job that passes so many windows through the model."""
+    return attempt * estimates.passes_minutes(shape(model, checkpoint), config, passes)
+
+
+def scan_passes(model, checkpoint):
+    """Windows that a shard of the single-head scan passes through the model."""
+    heads = shape(model, checkpoint).layers * shape(model, checkpoint).heads
+    return heads * REMOVAL["scan_documents"] / REMOVAL["scan_shards"]
+
+
 def conversion_memory(source, attempt):
     """Memory in MB of a conversion."""
     return attempt * estimates.conversion_memory(source)
