@@ -47,7 +47,7 @@ def geometry(
     sinkless = np.isin(np.arange(layers), hidden)
     visible = np.where(sinkless[:, None], window, np.array([length, length - 1]))
     variables = _counts(random, shape, visible) | _values(random, shape, sinkless, visible)
-    variables |= _votes(random, shape, sinkless)
+    variables |= _votes(random, shape, sinkless) | _competing(variables, sinkless, distances.index("euclidean"))
     variables |= _certified(np.random.default_rng(seed), variables, visible, sizes, distances.index("euclidean"))
     record = {"stage": "extract", "sources": {"model": {"name": "m"}, "corpus": {"name": "c"}}}
     return xr.Dataset(variables, coordinates, {"length": length, "provenance": json.dumps(record)})
@@ -110,6 +110,17 @@ def _votes(random: np.random.Generator, shape: dict[str, int], sinkless: np.ndar
     return {"votes": (dims, votes), "role_contribution": (dims, contribution.astype(np.float32))}
 
 
+def _competing(variables: dict, sinkless: np.ndarray, euclidean: int) -> dict:
+    """Counts of pool no_sink with one false positive more: the sink."""
+    dims = (*_HEADS, "ranking", "size")
+    fp, tp = (variables[name][1][:, :, :, euclidean, :, 1] for name in ("fp", "tp"))
+    hidden = sinkless[None, :, None, None, None]
+    return {
+        "competing_fp": (dims, np.where(hidden, np.nan, fp + 1)),
+        "competing_tp": (dims, np.where(hidden, np.nan, tp)),
+    }
+
+
 def _certified(
     random: np.random.Generator, variables: dict, visible: np.ndarray, sizes: tuple[int, ...], euclidean: int
 ) -> dict:
@@ -128,7 +139,18 @@ def _certified(
 def write_shards(data: xr.Dataset, folder: Path, number: int) -> list[Path]:
     """Write the documents as ``number`` NetCDF shards, integers with -1 for missing, as the extraction does."""
     folder.mkdir(parents=True, exist_ok=True)
-    integers = ("fp", "tp", "inv", "certified_fp", "certified_tp", "sources", "sink_rank", "votes")
+    integers = (
+        "fp",
+        "tp",
+        "inv",
+        "certified_fp",
+        "certified_tp",
+        "competing_fp",
+        "competing_tp",
+        "sources",
+        "sink_rank",
+        "votes",
+    )
     encoding = {name: {"dtype": "int32", "_FillValue": -1} for name in integers}
     paths = []
     for index, part in enumerate(np.array_split(np.arange(data.sizes["document"]), number)):

@@ -69,6 +69,22 @@ def test_counts_of_scored_rankings(case):
                             assert found == list(oracle.counts(y[pool], order[:size], distance)[:3])
 
 
+def test_counts_with_a_sink_that_competes(case):
+    """Sets of pool no_sink, among all sources; without a sink there is nothing that could compete."""
+    view, measured = case
+    for document, head, weights, values, sources in operations(view):
+        y, others = weights[:, None] * values, [j for j in sources if j != 0]
+        scores = weights, weights * np.linalg.norm(values, axis=1)
+        for r in range(2):
+            order = [others[k] for k in oracle.order(scores[r][others])]
+            for k, size in enumerate(SETTINGS.sizes):
+                found = [int(measured[f"competing_{name}"][document, head, r, k]) for name in ("fp", "tp")]
+                if 0 not in sources or size >= len(others):
+                    assert found == [-1, -1]
+                else:
+                    assert found == list(oracle.counts(y[sources], [list(sources).index(j) for j in order[:size]])[:2])
+
+
 def test_random_means(case):
     view, measured = case
     for document, head, weights, values, sources in operations(view):

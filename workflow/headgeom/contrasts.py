@@ -5,6 +5,7 @@ that were measured on the same documents. Rows are (quantity, size, value, low, 
 
 - ``advantage``: mean F of the ranking by attention less that of random sets, pool ``all``, at each N >= 2;
 - ``advantage_peak``: the N >= 2 with the largest advantage; ``peak_share``: the same over the window's length;
+- ``competing``: mean F of the top N by attention without the sink, if the sink still competes, at each N >= 2;
 - ``plateau``, ``recency``: mean attention at the first and at the last eighth of the positions (source 0 left out)
   over that at the middle half;
 - ``dominance_<regime>``: share of heads in the regime less the largest share of another one;
@@ -46,6 +47,13 @@ def advantage(attention: xr.DataArray, random: xr.DataArray, length: int, bootst
     rows.append(("advantage_peak", None, bootstrap.estimate(peak[0], peaks, "nearest")))
     rows.append(("peak_share", None, bootstrap.estimate(peak[0] / length, peaks / length, "nearest")))
     return rows
+
+
+def competing(fp: xr.DataArray, tp: xr.DataArray, bootstrap: Bootstrap) -> list[tuple]:
+    """Of counts over document, layer, head and size; missing where the sink is hidden."""
+    means = document_means(statistics.precision_recall_f(fp, tp, fp["size"])[2]).transpose("document", "size")
+    sizes = (int(size) for size in fp["size"].values)
+    return [("competing", n, bootstrap.mean(x)) for n, x in zip(sizes, means.values.T, strict=True) if n >= 2]
 
 
 def phases(profile: xr.DataArray, length: int, bootstrap: Bootstrap) -> list[tuple]:

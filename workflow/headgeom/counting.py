@@ -11,6 +11,8 @@ from torch.nn.functional import pad
 from . import certificates, rankings, separability
 from .certificates import Operations
 
+COMPETING = ("competing_fp", "competing_tp")
+
 
 def count(
     operations: Operations, ranked: Tensor, orders: Tensor, sizes: list[int], distances: list[str]
@@ -19,7 +21,8 @@ def count(
 
     ranked: [heads, 2, top], the first sources of the scored rankings, one more than the largest size if there are;
     orders: [repeats, sources], random ones. Before the pool come the distance (of fp, tp, inv and random means) or the
-    certificate (of certified counts), and the ranking (of all but random means).
+    certificate (of certified counts), and the ranking (of all but random means). ``competing_fp`` and ``competing_tp``
+    are [heads, ranking, size]: the euclidean counts of pool ``no_sink`` if the sink, though not selectable, competes.
     """
     sources, has_sink = operations.weights.shape[-1], operations.has_sink
     pools = torch.stack((ranked[..., :-1], rankings.without_first(ranked) if has_sink else ranked[..., :-1]), dim=2)
@@ -33,7 +36,7 @@ def count(
     missing = {name: torch.nan if x.is_floating_point() else -1 for name, x in result.items()}
     if has_sink and sources - 1 in sizes:
         for name, x in result.items():
-            x[..., 1, -1] = missing[name]
+            (x if name in COMPETING else x[..., 1, :])[..., -1] = missing[name]
     return {name: pad(x, (0, len(sizes) - len(found)), value=missing[name]) for name, x in result.items()}
 
 
@@ -60,6 +63,8 @@ def _count_size(
             certified = certificates.certify(operations, scored, chosen[:, random:], sums[:, random:])
             names = ("certified_fp", "certified_tp")
             result = {name: _by_pool(x).movedim(0, 1) for name, x in zip(names, certified, strict=True)}
+            competing = [_competing(x[..., random:], operations.has_sink) for x in (fp, tp)]
+            result |= dict(zip(COMPETING, competing, strict=True))
     result |= dict(zip(("fp", "tp", "inv"), torch.stack(counts, dim=2), strict=True))
     rates = ("random_precision", "random_recall", "random_f")
     return result | dict(zip(rates, torch.stack(means, dim=2), strict=True))
@@ -69,6 +74,12 @@ def _by_pool(counts: Tensor) -> Tensor:
     """[..., heads, ranking, pool] of counts [pools, ..., heads, ranking x pool]: those of each pool's sets in it."""
     counts = counts.unflatten(-1, (-1, len(rankings.POOLS)))
     return torch.stack([counts[pool, ..., pool] for pool in range(len(rankings.POOLS))], dim=-1)
+
+
+def _competing(counts: Tensor, has_sink: bool) -> Tensor:
+    """[heads, ranking] of counts [pools, heads, ranking x pool]: sets without the sink, among all; -1 without one."""
+    counts = counts[0].unflatten(-1, (-1, len(rankings.POOLS)))[..., rankings.POOLS.index("no_sink")]
+    return counts if has_sink else torch.full_like(counts, -1)
 
 
 def _random_means(fp: Tensor, tp: Tensor, rows: Tensor, size: int) -> Tensor:

@@ -22,6 +22,8 @@ _DIMENSIONS = {
     "random_f": ("distance", "pool", "size"),
     "certified_fp": ("certificate", "ranking", "pool", "size"),
     "certified_tp": ("certificate", "ranking", "pool", "size"),
+    "competing_fp": ("ranking", "size"),
+    "competing_tp": ("ranking", "size"),
     "sources": ("pool",),
     "sink_rank": ("ranking",),
     "coherence": ("quantile",),

@@ -18,17 +18,20 @@ def middle(sizes: pd.Series) -> int:
     return above[(len(above) - 1) // 2]
 
 
-def rows(separability: pd.DataFrame, taxonomy: pd.DataFrame) -> pd.DataFrame:
-    """Of the tables ``separability`` and ``taxonomy``; a decision whose alternative was not measured has no rows."""
+def rows(separability: pd.DataFrame, taxonomy: pd.DataFrame, contrasts: pd.DataFrame) -> pd.DataFrame:
+    """Of the tables of these names; a decision whose alternative was not measured has no rows."""
     size = middle(separability["size"])
     f = separability[(separability["metric"] == "f") & (separability["size"] == size)].set_index(_KEY)
     retriever = taxonomy[taxonomy["regime"] == "retriever"].set_index(_KEY)
 
-    def mean(distance: str, ranking: str) -> pd.Series:
-        kept = (f["distance"] == distance) & (f["ranking"] == ranking) & (f["pool"] == "all")
+    competing = contrasts[(contrasts["quantity"] == "competing") & (contrasts["size"] == size)].set_index(_KEY)["value"]
+
+    def mean(distance: str, ranking: str, pool: str = "all") -> pd.Series:
+        kept = (f["distance"] == distance) & (f["ranking"] == ranking) & (f["pool"] == pool)
         return f.loc[kept, "mean"]
 
     pairs = {
+        "pool": (size, mean("euclidean", "attention", "no_sink"), competing.dropna()),
         "rule": (None, retriever["share"], retriever["alternative_share"]),
         "majority": (None, retriever["share"], retriever["majority_share"]),
         "distance": (size, mean("euclidean", "attention"), mean("cosine", "attention")),

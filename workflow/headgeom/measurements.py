@@ -81,6 +81,7 @@ def check(data: xr.Dataset, *, model: str, corpus: str) -> None:
     _check_certificates(data, where)
     _check_rates(data, where)
     _check_sink(data, where)
+    _check_competing(data, where)
     if "votes" in data:
         votes = data["votes"].sum("regime")
         _require((data["votes"] >= 0), where, "votes are missing or negative")
@@ -118,6 +119,17 @@ def _check_certificates(data: xr.Dataset, where: str) -> None:
         inside = (bound >= 0) & (bound <= limit)
         right = xr.where((size < sources) & (~costly | had), inside, bound.isnull()).transpose(*bound.dims)
         _require(right, where, f"{name} is out of range, or missing though the count is there, or the reverse")
+
+
+def _check_competing(data: xr.Dataset, where: str) -> None:
+    """Ranges of the counts with a competing sink, which are there where the sink is seen and N is below |I| - 1."""
+    if "competing_fp" not in data:
+        return
+    size, sources, seen = data["size"], data["sources"].sel(pool="no_sink"), data["sink_mass"].notnull()
+    for name, limit in (("competing_fp", sources + 1 - size), ("competing_tp", size)):
+        inside = (data[name] >= 0) & (data[name] <= limit)
+        right = xr.where((size < sources) & seen, inside, data[name].isnull()).transpose(*data[name].dims)
+        _require(right, where, f"{name} is out of range, or missing though the sink is seen, or the reverse")
 
 
 def _check_rates(data: xr.Dataset, where: str) -> None:

@@ -21,8 +21,8 @@ SINK_QUANTITIES = (
     "norm_ratio", "norm_variation", "sink_alignment", "sink_negative_share", "sink_mass", "coherence_mean",
 )  # fmt: skip
 VARIABLES = (
-    "fp", "tp", "inv", *(f"random_{rate}" for rate in RATES), "sources", "sink_rank", *SINK_QUANTITIES,
-    "similarity", "attention_by_lag", "attention_by_position",
+    "fp", "tp", "inv", "competing_fp", "competing_tp", *(f"random_{rate}" for rate in RATES), "sources", "sink_rank",
+    *SINK_QUANTITIES, "similarity", "attention_by_lag", "attention_by_position",
 )  # fmt: skip
 
 
@@ -69,6 +69,7 @@ def contrasts_of(data: xr.Dataset, f: xr.DataArray, bootstrap: Bootstrap) -> pd.
     attention, random = f.sel(ranking="attention", **place), data["random_f"].sel(**place)
     length = data.attrs["length"]
     rows = contrasts.advantage(attention, random, length, bootstrap)
+    rows += contrasts.competing(*(data[f"competing_{x}"].sel(ranking="attention") for x in ("fp", "tp")), bootstrap)
     return contrasts.frame(rows + contrasts.phases(data["attention_by_position"], length, bootstrap))
 
 

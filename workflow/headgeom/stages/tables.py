@@ -86,7 +86,7 @@ def _record(table: Path) -> dict[str, Any]:
 
 def write_interpretation(options: argparse.Namespace) -> None:
     """The table ``interpretation``, from the tables that are there already."""
-    paths = {name: options.output / f"{name}.csv" for name in ("separability", "taxonomy")}
+    paths = {name: options.output / f"{name}.csv" for name in ("separability", "taxonomy", "contrasts")}
     frame = interpretation.rows(**{name: read(path) for name, path in paths.items()})
     inputs = {path.name: sha256(path) for path in paths.values()}
     sources = {path.name: _record(path)["sources"] for path in paths.values()}
