@@ -1,5 +1,6 @@
 """All quantities of a layer against plain float64 loops."""
 
+import dataclasses
 import itertools
 import math
 
@@ -238,10 +239,36 @@ def test_zero_vectors_stay_out_of_the_cosine_intervals():
     assert nothing[[0, -1]].isnan().all()
 
 
+def make_view_with_a_sink_that_dominates():
+    """The sink's contribution is the largest, nearly at right angles to the others': selected_sink gains most there."""
+    view = make_view()
+    values, weights = view.values.clone(), view.weights.clone()
+    values[:, :, 0] = torch.tensor([1.0, -1, 1, -1, 1, -1])
+    weights[..., 0] = 0.9
+    return dataclasses.replace(view, values=values, weights=weights)
+
+
+def selected_side(y, order, size, pool, sink_high):
+    """Certified (FP, TP) of ``selected`` and ``selected_sink``, from the theorems of paper/bounds.typ."""
+    s = y[order[:size]].sum(0)
+    length, norms = np.linalg.norm(s), np.linalg.norm(y, axis=1)
+    g = {i: 2 * y[i] @ s - norms[i] ** 2 for i in order[:size]}
+    counts = []
+    for sharpened in (False, True):
+        reach = 1.0
+        if sharpened and 0 in order[:size]:
+            angle = math.acos(y[0] @ s / norms[0] / length)
+            reach = math.cos(max(0.0, math.acos(sink_high) - angle))
+        upper = {j: 2 * norms[j] * length * reach - norms[j] ** 2 for j in pool if j not in g}
+        fp = sum(u >= min(g.values()) for u in upper.values())
+        counts.append((fp, sum(x > max(upper.values()) for x in g.values())))
+    return counts
+
+
 def test_certificates_against_the_slow_reference():
-    """Level ``interval`` line by line; every certificate holds; ``pairs`` only on the first document."""
-    for window in (LENGTH, 25):
-        view = make_view(window)
+    """Levels line by line; every certificate holds; ``pairs`` only on the first document."""
+    sharper = 0
+    for view in (make_view(), make_view(25), make_view_with_a_sink_that_dominates()):
         measured = {k: x.numpy() for k, x in geometry.measure_layer(view, ORDERS, SETTINGS, pairs=1).items()}
         levels = list(bounds.LEVELS)
         for document, head, weights, values, sources in operations(view):
@@ -262,6 +289,21 @@ def test_certificates_against_the_slow_reference():
                             visible, order[:size], nu, np.linalg.norm(values[0]), c, None if np.isnan(s[0]) else s
                         )
                         assert (found[0][0], found[1][0]) == (fp, tp)
+                        norm, cosine_mean, with_sink = (
+                            float(measured[name][document, head])
+                            for name in ("norm_mean", "coherence_mean", "sink_alignment")
+                        )
+                        means = None if np.isnan(with_sink) else [with_sink] * 2
+                        predicted = oracle.interval_certificate(
+                            visible, order[:size], [norm] * 2, np.linalg.norm(values[0]), [cosine_mean] * 2, means
+                        )
+                        at = levels.index("constant_norm")
+                        assert (found[0][at], found[1][at]) == predicted
+                        plain, sharpened = selected_side(weights[:, None] * values, order, size, pool, s[1])
+                        for name, expected in (("selected", plain), ("selected_sink", sharpened)):
+                            at = levels.index(name)
+                            assert (found[0][at], found[1][at]) == expected, name
+                        sharper += plain != sharpened
                         exact = [measured[name][document, head, 0, r, p, k] for name in ("fp", "tp")]
                         for level in bounds.CERTIFICATES:
                             i = levels.index(level)
@@ -270,6 +312,7 @@ def test_certificates_against_the_slow_reference():
                             else:
                                 assert found[0][i] >= exact[0]
                                 assert 0 <= found[1][i] <= exact[1]
+    assert sharper >= 10
 
 
 def test_a_zero_sink_has_no_direction_and_no_ratio():
