@@ -1,7 +1,7 @@
 """Linear layers whose weights are packed once for oneDNN, for passes on a CPU that are repeated many times.
 
-Torch multiplies float32 matrices with MKL, which is slow on processors of other makers than its own; oneDNN is not,
-and packing lays a weight out for it beforehand. Results are those of float32 with another order of summation.
+Torch multiplies float32 matrices with MKL, oneDNN was about twice as fast on an AMD processor (benchmarks/README.md).
+Packing lays a weight out for oneDNN beforehand. Results are those of float32 with another order of summation.
 """
 
 from functools import partial

@@ -17,9 +17,9 @@
 #
 # *How to read it.* Left: the map of all heads; colour is the increase, on a scale that is logarithmic beyond its first
 # tick, and outliers have a circle. Right: the heads by rank, worst first, in the colour and marker of
-# their regime, with bootstrap intervals over documents; the dashed line is Tukey's outer fence, Q3 + 3 (Q3 - Q1) over
-# all heads, and outliers lie beyond it with their whole interval. Heads that help when they are removed, or
-# change the loss by less than the axis shows, are left out of the right panel; their number stands there.
+# their regime; the dashed line is Tukey's outer fence, Q3 + 3 (Q3 - Q1) over all heads. Heads beyond it have their
+# bootstrap interval over documents, and those whose whole interval lies beyond are the outliers. Heads that help when
+# they are removed, or change the loss by less than the axis shows, are left out; their number stands below.
 #
 # *Claims.* C10: the paper's Gemma-7B has one critical head, layer 0 head 12; does another model have such a head,
 # and where? C13: regime averages hide single heads that are essential.
@@ -56,7 +56,9 @@ def draw_map(axes, rows):
     cells[rows["head"], rows["layer"]] = rows["increase"]
     image = axes.imshow(cells, cmap="RdBu_r", norm=COLOURS, aspect="auto", interpolation="none")
     outliers = rows[rows["outlier"]]
-    axes.plot(outliers["layer"], outliers["head"], "o", color=plotting.BLACK, markerfacecolor="none", markersize=5)
+    for colour, width in (("white", 2.5), (plotting.BLACK, 1)):  # seen on dark and on light cells
+        look = {"color": colour, "markeredgewidth": width, "markerfacecolor": "none", "markersize": 5}
+        axes.plot(outliers["layer"], outliers["head"], "o", **look)
     axes.grid(False)
     plotting.index_axis(axes.xaxis)
     plotting.index_axis(axes.yaxis)
@@ -65,22 +67,25 @@ def draw_map(axes, rows):
 
 
 def draw_tail(axes, rows):
-    """Increase by rank, with the fence, and the worst head named."""
+    """Increase by rank, with the fence, the intervals of those beyond it, and the name of the worst head."""
+    first, third = np.quantile(rows["increase"], (0.25, 0.75))
+    fence = third + 3 * (third - first)
+    axes.axhline(fence, color=plotting.GREY, linestyle="--", linewidth=0.8)
     shown = rows[rows["increase"] >= SMALLEST]
     for regime, style in plotting.REGIMES.items():
         part = plotting.subset(shown, regime=regime)
-        whiskers = np.array([part["increase"] - part["low"].clip(lower=SMALLEST / 10), part["high"] - part["increase"]])
-        look = {"fmt": style.marker, "color": style.colour, "markersize": 3, "elinewidth": 0.6, "alpha": 0.6}
-        axes.errorbar(part["rank"], part["increase"], yerr=whiskers.clip(min=0), **look)
-    first, third = np.quantile(rows["increase"], (0.25, 0.75))
-    axes.axhline(third + 3 * (third - first), color=plotting.GREY, linestyle="--", linewidth=0.8)
+        axes.plot(part["rank"], part["increase"], style.marker, color=style.colour, markersize=3, alpha=0.7)
+        beyond = part[part["increase"] > fence]
+        axes.vlines(
+            beyond["rank"], beyond["low"].clip(lower=SMALLEST), beyond["high"], color=style.colour, linewidth=0.8
+        )
     plotting.log_y_axis(axes, steps=(1,))
     axes.set_xscale("log")
     axes.set_ylim(SMALLEST, None)
     axes.xaxis.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:g}"))
-    for _, row in shown[shown["rank"] == 1].iterrows():
-        label = f"layer {row['layer']} head {row['head']}"
-        axes.annotate(label, (row["rank"], row["increase"]), (6, 2), textcoords="offset points", fontsize=7)
+    worst = rows.loc[rows["rank"].idxmin()]
+    text = f"worst: layer {worst['layer']} head {worst['head']}"
+    axes.text(0.97, 0.92, text, transform=axes.transAxes, fontsize=7, ha="right")
     text = f"{len(rows) - len(shown)} of {len(rows)} heads below"
     axes.text(0.03, 0.04, text, transform=axes.transAxes, fontsize=7)
 

@@ -20,7 +20,8 @@
 # taxonomy. Middle: single metrics. Both show the unpruned model (dotted) and the mean of the random orders, whose shade
 # spans the draws; the other bands are bootstrap intervals over documents. Right: the loss under the taxonomy minus
 # that of random orders, and minus that of the best single metric of each retention (named; it is chosen on the same
-# documents, which favours it), taken document by document; below zero the taxonomy is better.
+# documents, which favours it), taken document by document; below zero the taxonomy is better. The axes of losses are
+# logarithmic, that of differences linear within 0.1 and logarithmic beyond.
 #
 # *Claims.* C8: the taxonomy is a useful coarse signal at moderate retention (its line at the right lies below zero
 # there). C9: it does not beat magnitude and entropy everywhere, and loses under aggressive pruning.
@@ -32,6 +33,7 @@ output = "figures/laptop/removal_curves"
 
 # %%
 import pandas as pd
+from matplotlib.ticker import StrMethodFormatter
 
 from headgeom import plotting
 
@@ -79,14 +81,18 @@ def draw_differences(axes, rows):
     rows = plotting.subset(rows, score="taxonomy").sort_values("retention")
     axes.axhline(0, color=plotting.BLACK, linewidth=0.6)
     for name, style in DIFFERENCES.items():
-        part = rows.assign(kept=100 * rows["retention"], low=rows[f"{name}_low"], high=rows[f"{name}_high"])
-        plotting.band(axes, part.dropna(subset=[name]), "kept", style, y=name)
+        axes.plot(100 * rows["retention"], rows[name], color=style.colour, linestyle=style.dashes)
+        for _, row in rows.assign(low=rows[f"{name}_low"], high=rows[f"{name}_high"]).iterrows():
+            plotting.interval(axes, row, 100 * row["retention"], y=name, fmt=style.marker, color=style.colour)
     look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": DIFFERENCES["from_baseline"].colour}
     look["transform"] = axes.get_xaxis_transform()
     for _, row in rows.dropna(subset=["baseline"]).iterrows():
         axes.text(100 * row["retention"], 0.02, METRICS[row["baseline"]].label, **look)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.5 * (high - low), high)  # room for the names
+    axes.set_yscale("symlog", linthresh=0.1)
+    axes.set_yticks([sign * tick for tick in (0.1, 1, 10) for sign in (-1, 1)] + [0])
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    limits = rows[[f"{name}_{limit}" for name in DIFFERENCES for limit in ("low", "high")]]
+    axes.set_ylim(min(-10, 2 * limits.min(axis=None)), max(1, 2 * limits.max(axis=None)))  # room for the names
 
 
 # %%
@@ -95,10 +101,11 @@ columns = ["loss, orders by taxonomy (nats)", "loss, single metrics (nats)", "ta
 figure, grid = plotting.panels(pairs.values(), columns, height=2.4, sharex=True)
 for line, (model, corpus) in zip(grid, pairs, strict=True):
     rows = plotting.subset(data, model=model, corpus=corpus)
+    line[1].sharey(line[0])
     draw_losses(line[0], rows, TAXONOMY)
     draw_losses(line[1], rows, METRICS)
     draw_differences(line[2], rows)
-    line[1].sharey(line[0])
+    plotting.log_y_axis(line[0], steps=(1, 2, 3, 4, 5, 6, 8))
 for axes in grid[-1]:
     axes.set_xlabel("heads kept (%)")
 grid[0, 0].invert_xaxis()
