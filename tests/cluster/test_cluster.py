@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
+
+from headgeom import estimates
 
 pytestmark = pytest.mark.slow
 SHARDS = [f"results/micro/geometry/tiny/words/shard-{shard}-of-2.nc" for shard in range(2)]
@@ -25,7 +28,11 @@ def test_the_micro_run_ends_in_figures_with_a_job_a_rule_as_the_profile_says(sub
     assert not [rule for rule in ("fetch_model", "fetch_corpus", "tables", "figure") if run.jobs(rule)]
     shard, tokens = run.jobs("extract")[0], run.jobs("tokenize")[0]
     assert (granted(shard, "cpu"), granted(tokens, "cpu")) == (4, 1)
-    assert (granted(shard, "mem"), granted(tokens, "mem")) == (1252, 4000)
+    shape = estimates.from_checkpoint(submit.folder / "resources/models/tiny/checkpoint")
+    config = yaml.safe_load((submit.folder / "config/micro.yaml").read_text()) | {"device": "cpu"}
+    config["extraction"]["batch_size"] = 1
+    expected = estimates.host_memory(shape, "float32", config)
+    assert (granted(shard, "mem"), granted(tokens, "mem")) == (expected, 4000)
     assert (shard["TimeLimit"], tokens["TimeLimit"]) == ("00:30:00", "01:00:00")
     assert "TresPerJob" not in shard
 
