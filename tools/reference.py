@@ -4,6 +4,7 @@
 part of README.md between its markers; ``--check`` only says whether README.md agrees with results/reference.
 """
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -25,12 +26,20 @@ TABLES = (
     "first_version",
     "prediction",
     "violations",
+    "tightness",
+    "interpretation",
+    "removal",
+    "regime_ablation",
+    "critical_heads",
 )
-FIGURES = ("separability", "sink_effect", "taxonomy_map", "bounds")
+# Of a table that is long, the rows that are kept.
+KEPT = {"tightness": "by == 'all'"}
+FIGURES = ("separability", "sink_effect", "taxonomy_map", "bounds", "removal_curves")
 MARKERS = ("<!-- {}: made by tools/reference.py -->", "<!-- end of {} -->")
 KEY = ["model", "corpus"]
 NAMED = {"models": "model", "corpora": "corpus"}
 SIZE = 8
+VERDICTS = ("replication", "generalisation")
 
 
 def result_table(folder: Path) -> str:
@@ -73,6 +82,17 @@ def certificate_table(folder: Path) -> str:
     return _markdown(lines)
 
 
+def claims_table(folder: Path) -> str:
+    """The claims and their verdicts, in Markdown."""
+    lines = [["", "the paper's claim", "replication", "generalisation", "tests that hold"], ["---"] * 5]
+    for claim in json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]:
+        rows = [row for kind in VERDICTS for test in claim[kind]["tests"] for row in test["rows"]]
+        held = sum(row["outcome"] == "yes" for row in rows)
+        verdicts = [claim[kind]["verdict"] for kind in VERDICTS]
+        lines.append([claim["id"], claim["statement"], *verdicts, f"{held} of {len(rows)}" if rows else "–"])
+    return _markdown(lines)
+
+
 def titled(folder: Path) -> dict[tuple[str, str], str]:
     """Title of each (model, corpus), without what stands in parentheses."""
     titles = [pd.read_csv(folder / f"{name}.csv").set_index(column)["title"] for name, column in NAMED.items()]
@@ -107,7 +127,8 @@ def readme_with(tables: dict[str, str]) -> str:
 def expected_readme() -> str:
     """README.md as results/reference would have it."""
     folder = ROOT / "results" / "reference"
-    return readme_with({"results": result_table(folder), "certificates": certificate_table(folder)})
+    tables = {"results": result_table, "certificates": certificate_table, "claims": claims_table}
+    return readme_with({name: made(folder) for name, made in tables.items()})
 
 
 def copy() -> None:
@@ -126,7 +147,11 @@ def copy() -> None:
         (ROOT / kind / "reference").mkdir(parents=True)
     for kind, place, names, suffix in kinds:
         for name in names:
-            shutil.copyfile(ROOT / place / f"{name}.{suffix}", ROOT / kind / "reference" / f"{name}.{suffix}")
+            source, target = ROOT / place / f"{name}.{suffix}", ROOT / kind / "reference" / f"{name}.{suffix}"
+            if name in KEPT:
+                pd.read_csv(source).query(KEPT[name]).to_csv(target, index=False, lineterminator="\n")
+            else:
+                shutil.copyfile(source, target)
 
 
 def main(arguments: list[str]) -> int:

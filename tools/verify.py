@@ -24,7 +24,7 @@ SHOWN = 20
 # What tells the rows of a table apart; everything else in a row is compared.
 KEYS = (
     "model", "corpus", "distance", "pool", "ranking", "size", "metric", "operations", "quantity", "regime", "target",
-    "certificate", "comparison", "first", "second", "layer", "head", "score", "retention", "decision",
+    "certificate", "comparison", "first", "second", "layer", "head", "score", "retention", "decision", "by", "group",
 )  # fmt: skip
 Pairs = set[tuple[str, str]]
 
@@ -117,7 +117,10 @@ def of_tables(old: Path, new: Path, pairs: Pairs, whole: bool) -> Iterator[Moved
             if "low" in row:
                 ends[names[names.index("low") - 1]] = {"low": row["low"], "high": row["high"]}
             for name in names:
-                if name not in ("low", "high"):
+                if f"{name}_low" in row:
+                    ends[name] = {end: row[f"{name}_{end}"] for end in ("low", "high")}
+            for name in names:
+                if name not in ("low", "high") and not name.endswith(("_low", "_high")):
                     yield Moved(f"{where}: {name}", row[name], found[key].get(name), **ends.get(name, {}))
 
 
