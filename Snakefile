@@ -44,6 +44,10 @@ wildcard_constraints:
 localrules:
     all,
     tables,
+    removal_tables,
+    claims,
+    paper,
+    manifest,
 
 
 include: "workflow/rules/common.smk"
