@@ -96,7 +96,7 @@ def test_an_edit_reruns_what_imports_it(project, edited, runs, rests):
 def test_an_edit_of_a_notebook_redraws_its_figure_alone(project):
     with open(project.root / "workflow/notebooks/depth.py", "a") as stream:
         stream.write("\n# An edit.\n")
-    assert project.snakemake("--dry-run").jobs == Counter(figure=1, manifest=1)
+    assert project.snakemake("--dry-run").jobs == Counter(figure=1, paper=1, manifest=1)
     assert project.snakemake("--dry-run", "figures/micro/depth.pdf").jobs == Counter(figure=1)
 
 

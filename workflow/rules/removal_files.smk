@@ -23,12 +23,11 @@ def removal_settings(wildcards, *names, **values):
 
 def removal_parts():
     """Scores and losses that the tables of head removal are made of, by kind."""
-    folder = "results/{run}/removal/{model}/{corpus}"
     return {
-        "scores": of_removal_pairs(f"{folder}/head_scores.csv"),
-        "losses": of_removal_pairs(folder + "/losses/{score}.csv", score=REMOVAL_SCORES),
-        "ablation": of_removal_pairs(f"{folder}/ablation.csv"),
-        "scan": of_removal_pairs(folder + "/scan/shard-{shard}.csv", shard=REMOVAL_SHARDS),
+        "scores": of_removal_pairs("results/{run}/removal/{model}/{corpus}/head_scores.csv"),
+        "losses": of_removal_pairs("results/{run}/removal/{model}/{corpus}/losses/{score}.csv", score=REMOVAL_SCORES),
+        "ablation": of_removal_pairs("results/{run}/removal/{model}/{corpus}/ablation.csv"),
+        "scan": of_removal_pairs("results/{run}/removal/{model}/{corpus}/scan/shard-{shard}.csv", shard=REMOVAL_SHARDS),
     }
 
 
