@@ -88,7 +88,7 @@ def test_nothing_is_to_be_done_after_unpacking(unpacked):
     assert "Nothing to be done" in unpacked.snakemake("--dry-run").text
 
 
-def test_an_edited_notebook_redraws_its_figure_without_torch(clone, lean):
+def test_an_edited_notebook_redraws_its_figure_and_the_paper_without_torch(clone, lean):
     probe = subprocess.run(
         [str(lean / "bin/python"), "-c", "import torch"], capture_output=True, text=True, check=False
     )
@@ -100,6 +100,10 @@ def test_an_edited_notebook_redraws_its_figure_without_torch(clone, lean):
     text = run_lean(lean, clone, "figures/micro/sink_effect.pdf")
     assert "rule figure:" in text or "Drawing figure sink_effect" in text
     assert (clone.root / "figures/micro/sink_effect.png").read_bytes() != before
+    paper = clone.root / "paper/micro/replication.pdf"
+    before = paper.read_bytes()
+    assert "rule paper:" in run_lean(lean, clone, "paper/micro/replication.pdf")
+    assert paper.read_bytes() != before
     assert not (lean / "asked").exists(), (lean / "asked").read_text()
     assert not list(clone.root.rglob("*.safetensors"))
 

@@ -15,7 +15,7 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     PREFIX += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 shell.prefix(PREFIX)
 
-PAPER_PARTS = ["results.typ", "bounds.typ", "references.bib", "decisions.yaml"]
+PAPER_PARTS = ["results.typ", "bounds.typ", "removal.typ", "references.bib", "decisions.yaml"]
 
 # As a user would name it in a command.
 CONFIG = str(workflow.configfiles[-1])
