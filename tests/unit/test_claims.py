@@ -153,7 +153,7 @@ def frame(rows, columns):
 def test_any_takes_one_row_of_each_pair():
     values = {("a", 2): 1.5, ("a", 4): 2.5, ("b", 2): 1.5, ("b", 4): 1.8}
     table = frame([("one", *at, v, v - 0.1, v + 0.1) for at, v in values.items()], ["model", "corpus", "size"])
-    found = claims.rows({"at_least": 2, "any": True}, table, {"one": None})
+    found = claims.rows({"says": "", "table": "x", "at_least": 2, "any": True}, table, {"one": None})
     assert found[["corpus", "size", "outcome"]].values.tolist() == [["a", 4, "yes"], ["b", 4, "no"]]
 
 
@@ -161,7 +161,7 @@ def test_consistent_asks_for_one_label_on_all_corpora():
     def found(second):
         rows = [("one", c, q, v, v - 0.01, v + 0.01) for c, leader in (("a", "x"), ("b", second))
                 for q in ("x", "y") for v in [0.2 if q == leader else -0.2]]  # fmt: skip
-        test = {"above": 0, "consistent": "quantity"}
+        test = {"says": "", "table": "x", "above": 0, "consistent": "quantity"}
         return claims.rows(test, frame(rows, ["model", "corpus", "quantity"]), {"one": None})["outcome"].tolist()
 
     assert found("x") == ["yes", "yes"]
@@ -179,7 +179,8 @@ def test_a_claim_that_is_tested_in_part_is_not_reproduced_in_full():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"tests": [{"says": "", "table": "x"}]}, "C1"),
+        ({"tests": [{"says": "", "table": "taxonomy"}]}, "C1"),
+        ({"tests": [{"says": "", "table": "taxonmy", "above": 0}]}, "C1: no run has a table 'taxonmy'"),
         ({"tests": [{"says": "", "table": "x", "above": 0, "abvoe": 1}]}, "abvoe"),
         ({"colour": "red"}, "colour"),
     ],
@@ -187,11 +188,18 @@ def test_a_claim_that_is_tested_in_part_is_not_reproduced_in_full():
 def test_a_malformed_ledger_is_refused(change, named):
     broken = {"models": {}, "claims": [CLAIMS["C1"] | change]}
     with pytest.raises(UserError, match=named):
-        claims.check(broken, "claims.yaml")
+        claims.check(broken, "claims.yaml", DOCUMENTED)
+
+
+def test_a_column_that_is_not_there_is_named():
+    table = frame([("one", "a", 1.0, 0.5, 2.0)], ["model", "corpus"])
+    for test in ({"where": {"quantty": "x"}}, {"value": "valeu"}):
+        with pytest.raises(UserError, match=r"table 'taxonomy' has no column '(quantty|valeu)'"):
+            claims.rows({"says": "it holds", "table": "taxonomy", "above": 0} | test, table, {"one": None})
 
 
 def test_the_shipped_ledger_is_well_formed():
-    assert claims.check(LEDGER, "config/claims.yaml") is LEDGER
+    assert claims.check(LEDGER, "config/claims.yaml", DOCUMENTED) is LEDGER
     figures = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text(encoding="utf-8"))
     for claim in CLAIMS.values():
         used = {test["table"] for test in claim["tests"]}
@@ -207,7 +215,7 @@ def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
     for name, parts in tables.items():
         pd.concat(parts).to_csv(tmp_path / "tables" / f"{name}.csv", index=False)
     models = [{"name": name, "title": name.title(), "repository": repository} for name, repository in OTHERS.items()]
-    settings = {"run": "test", "config": "config/test.yaml", "models": models}
+    settings = {"run": "test", "config": "config/test.yaml", "models": models, "tables": list(DOCUMENTED)}
     stage.run(
         Namespace(
             settings=settings,

@@ -56,6 +56,11 @@ def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str 
 
     repositories: of each model of the run; None for those without.
     """
+    name = test.get("value", "value")
+    asked = [name, *test.get("where", {}), *(column for where in test.get("of", {}).values() for column in where)]
+    absent = [column for column in asked if column not in table]
+    if absent:
+        raise UserError(f"{test['says']!r}: table {test['table']!r} has no column {absent[0]!r}; see docs/results.md")
     chosen = table[_matches(table, test.get("where", {}))]
     if "of" in test:
         parts = [
@@ -65,7 +70,6 @@ def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str 
         chosen = pd.concat(parts) if parts else chosen.iloc[:0]
     if "sizes_from" in test:
         chosen = chosen[chosen["size"] >= test["sizes_from"]]
-    name = test.get("value", "value")
     ends = {end: f"{name}_{end}" if f"{name}_{end}" in chosen else end for end in ("low", "high")}
     columns = {"value": name} | (dict.fromkeys(ends, name) if test.get("exact") else ends)
     chosen = chosen.assign(**{key: chosen[column].astype(float) for key, column in columns.items()})
@@ -154,8 +158,12 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def check(content: Any, where: str) -> dict[str, Any]:
-    """A ledger as read from YAML, if it is well formed. Raises UserError that names the claim and the key."""
+def check(content: Any, where: str, tables: Iterable[str]) -> dict[str, Any]:
+    """A ledger as read from YAML, if it is well formed. Raises UserError that names the claim and the key.
+
+    tables: names of all that a run can have.
+    """
+    tables = set(tables)
     if not isinstance(content, dict) or not {"models", "claims"} <= content.keys():
         raise UserError(f"{where}: needs the keys 'models' and 'claims'")
     seen = set()
@@ -174,4 +182,6 @@ def check(content: Any, where: str) -> dict[str, Any]:
                     f"{where}: {name}: a test needs 'says', 'table' and one of {', '.join(REGIONS)}; "
                     f"unknown: {sorted(unknown)}"
                 )
+            if test["table"] not in tables:
+                raise UserError(f"{where}: {name}: no run has a table {test['table']!r}; see docs/results.md")
     return content

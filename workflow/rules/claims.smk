@@ -24,7 +24,7 @@ rule claims:
     resources:
         mem_mb=1000,
     params:
-        settings=settings(run=RUN, config=CONFIG, models=repositories()),
+        settings=settings(run=RUN, config=CONFIG, models=repositories(), tables=[*TABLES, *OF_REMOVAL]),
         code=closure.stage("claims"),
         tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
     message:

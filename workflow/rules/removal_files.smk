@@ -1,7 +1,8 @@
 # What a run with head removal adds: its pairs, shards and tables; nothing where the config has no `removal`.
 REMOVAL = config.get("removal")
 REMOVAL_PAIRS = [pair for pair in PAIRS if REMOVAL and pair[0] in REMOVAL["models"] and pair[1] in REMOVAL["corpora"]]
-REMOVAL_TABLES = ["head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"] if REMOVAL_PAIRS else []
+OF_REMOVAL = ["head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"]
+REMOVAL_TABLES = OF_REMOVAL if REMOVAL_PAIRS else []
 ALL_TABLES = TABLES + REMOVAL_TABLES
 REMOVAL_SCORES = ["random", *REMOVAL["scores"]] if REMOVAL else []
 REMOVAL_SHARDS = [f"{shard}-of-{REMOVAL['scan_shards']}" for shard in range(REMOVAL["scan_shards"])] if REMOVAL else []

@@ -14,7 +14,8 @@ from ..table_files import markdown, shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the stage's options; settings: run, config, and models, a list of {name, title, repository or null}."""
+    """Declare the stage's options; settings: run, config, tables (names of all that a run can have), and models,
+    a list of {name, title, repository or null}."""
     parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="the ledger, config/claims.yaml")
     parser.add_argument("--tables", type=Path, required=True, metavar="DIR", help="the run's tables")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="the verdicts; .md goes beside it")
@@ -23,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the verdicts."""
     settings = options.settings
-    ledger = claims.check(yaml.safe_load(options.claims.read_text(encoding="utf-8")), str(options.claims))
+    ledger = claims.check(
+        yaml.safe_load(options.claims.read_text(encoding="utf-8")), str(options.claims), settings["tables"]
+    )
     used = sorted({test["table"] for claim in ledger["claims"] for test in claim["tests"]})
     paths = {name: options.tables / f"{name}.csv" for name in used}
     paths = {name: path for name, path in paths.items() if path.is_file()}
