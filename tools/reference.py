@@ -78,7 +78,7 @@ def certificate_table(folder: Path) -> str:
     for pair, row in found.iterrows():
         ratios = tightness[(tightness[KEY] == list(pair)).all(axis=1)].set_index(["certificate", "size"])
         cells = [_interval(ratios.loc[column], "ratio") for column in columns]
-        lines.append([titled(folder)[pair], f"{row['records']:,}", str(row["violations"]), *cells])
+        lines.append([titled(folder)[pair], f"{int(row['records']):,}", str(int(row["violations"])), *cells])
     return _markdown(lines)
 
 

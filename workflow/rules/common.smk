@@ -1,5 +1,6 @@
 # What the stages share: how they are called, the slices of the config that they depend on, and the names of files.
 import json
+import os
 import shlex
 import sys
 
@@ -18,7 +19,7 @@ shell.prefix(PREFIX)
 PAPER_PARTS = ["results.typ", "bounds.typ", "removal.typ", "references.bib", "decisions.yaml"]
 
 # As a user would name it in a command.
-CONFIG = str(workflow.configfiles[-1])
+CONFIG = os.path.relpath((workflow.overwrite_configfiles or ["config/config.yaml"])[-1])
 
 PAIRS = [(model, corpus) for model in MODELS for corpus in CORPORA]
 TABLES = [
