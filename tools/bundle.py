@@ -66,7 +66,6 @@ def listed(manifest: Path, config: Path) -> set[Path]:
     for path in sorted(path for path in models if not path.is_file()):
         raise SystemExit(f"{path} is missing; bring the run up to date, `make reproduce CONFIG={config}`")
     files |= models
-    files |= set(Path("paper", manifest.parent.name).glob("replication.*"))
     return files | {stamp for path in files if (stamp := path.parent / TIMESTAMP).is_file()}
 
 

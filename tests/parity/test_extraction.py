@@ -30,7 +30,7 @@ def test_batches_and_groups_of_layers_change_nothing(family, monkeypatch):
     assert expected["fp"].shape == (DOCUMENTS, 3, 4, 2, 2, 2, 5)
     assert len(np.unique(expected["inv"])) > 20, "equal counts would hide documents or layers that are mixed up"
     for together in (1, 1 << 20):
-        monkeypatch.setattr(extraction, "_TOGETHER", {"cpu": together})
+        monkeypatch.setattr(extraction, "TOGETHER", {"cpu": together})
         for batch in (1, 4):
             found = measured(model, tokens, batch, pairs=2)
             for name, x in expected.items():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from headgeom import contrasts
+from headgeom import contrasts, table_files
 from headgeom.statistics import Bootstrap
 
 EACH = Bootstrap(np.array([[2.0, 0], [0, 2.0]]), 1.0)  # replicates: the first document twice, the second twice
@@ -17,7 +17,7 @@ def operations(values, last, labels):
 
 
 def table(rows):
-    return contrasts.frame(rows).set_index("quantity")
+    return table_files.quantity_table(rows).set_index("quantity")
 
 
 def test_advantage_is_paired_and_its_peak_leaves_one_out():

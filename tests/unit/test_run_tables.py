@@ -101,10 +101,10 @@ def test_a_rerun_gives_the_same_bytes(options, output):
 
 
 def test_stability_compares_corpora_within_a_model(options, output):
-    frame = tables.read(output / "stability.csv").query("comparison == 'corpora'")
+    frame = table_files.read_table(output / "stability.csv").query("comparison == 'corpora'")
     assert list(zip(frame["model"], frame["first"], frame["second"], strict=True)) == [(m, *CORPORA) for m in MODELS]
     assert frame["corpus"].isna().all()
-    heads = tables.read(output / "heads.csv").set_index(["model", "corpus", "layer", "head"])["regime"]
+    heads = table_files.read_table(output / "heads.csv").set_index(["model", "corpus", "layer", "head"])["regime"]
     for row in frame.itertuples():
         first, second = (heads[row.model][corpus] for corpus in CORPORA)
         assert row.agreement == (first == second).mean()
@@ -112,7 +112,7 @@ def test_stability_compares_corpora_within_a_model(options, output):
 
 
 def test_models(output):
-    frame = tables.read(output / "models.csv")
+    frame = table_files.read_table(output / "models.csv")
     assert list(frame["model"]) == list(MODELS)
     first, second = frame.to_dict("records")
     assert first["title"] == "Big"
@@ -130,7 +130,7 @@ def test_models(output):
 
 
 def test_corpora(output):
-    frame = tables.read(output / "corpora.csv")
+    frame = table_files.read_table(output / "corpora.csv")
     assert list(frame["corpus"]) == [*CORPORA, *CORPORA]
     assert list(frame["model"]) == [m for m in MODELS for _ in CORPORA]
     row = frame.iloc[1]
@@ -141,7 +141,7 @@ def test_corpora(output):
 
 
 def test_readable_tables_hold_the_numbers_of_the_csv(output):
-    frame = tables.read(output / "separability.csv")
+    frame = table_files.read_table(output / "separability.csv")
     text = (output / "separability.md").read_text().splitlines()
     assert text[0].split(" | ")[-1] == "N = 12 |"
     assert len(text) == 2 + len(frame) // len(synthetic.SIZES)

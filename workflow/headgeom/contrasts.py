@@ -1,7 +1,7 @@
 """Paired differences and derived quantities that the paper's claims are about (spec, section 8).
 
 Each is computed within every bootstrap replicate, so its interval is that of the difference itself, not of two numbers
-that were measured on the same documents. Rows are (quantity, size, value, low, high); some have no size.
+that were measured on the same documents. Rows are (quantity, size or None, estimate).
 
 - ``advantage``: mean F of the ranking by attention less that of random sets, pool ``all``, at each N >= 2;
 - ``advantage_peak``: the N >= 2 with the largest advantage; ``peak_share``: the same over the window's length;
@@ -14,20 +14,11 @@ that were measured on the same documents. Rows are (quantity, size, value, low, 
 """
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from . import statistics
 from .statistics import Bootstrap, document_means
 from .taxonomy import REGIMES
-
-COLUMNS = ["quantity", "size", "value", "low", "high"]
-
-
-def frame(rows: list[tuple]) -> pd.DataFrame:
-    """Rows of (quantity, size or None, estimate) as a table."""
-    flat = [(name, size, *map(float, estimate)) for name, size, estimate in rows]
-    return pd.DataFrame(flat, columns=COLUMNS).astype({"size": "Int64"})
 
 
 def advantage(attention: xr.DataArray, random: xr.DataArray, length: int, bootstrap: Bootstrap) -> list[tuple]:
@@ -36,17 +27,10 @@ def advantage(attention: xr.DataArray, random: xr.DataArray, length: int, bootst
     if not sizes:
         return []
     means = [document_means(f.sel(size=sizes)).transpose("document", "size").values for f in (attention, random)]
-    rows = [
-        ("advantage", size, bootstrap.mean(values)) for size, values in zip(sizes, (means[0] - means[1]).T, strict=True)
-    ]
     differences = means[0] - means[1]
-    peak, peaks = (
-        statistics.argmax_label(statistics.weighted_means(counts, differences), sizes)
-        for counts in (bootstrap.every, bootstrap.counts)
-    )
-    rows.append(("advantage_peak", None, bootstrap.estimate(peak[0], peaks, "nearest")))
-    rows.append(("peak_share", None, bootstrap.estimate(peak[0] / length, peaks / length, "nearest")))
-    return rows
+    rows = [("advantage", size, bootstrap.mean(values)) for size, values in zip(sizes, differences.T, strict=True)]
+    peak = bootstrap.argmax(differences, sizes)
+    return [*rows, ("advantage_peak", None, peak), ("peak_share", None, [end / length for end in peak])]
 
 
 def competing(fp: xr.DataArray, tp: xr.DataArray, bootstrap: Bootstrap) -> list[tuple]:

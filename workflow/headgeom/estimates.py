@@ -5,6 +5,7 @@ For requests to a cluster and for the plan of a run (`make plan`). Needs neither
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ MB = 10**6
 FLOPS = {"cpu": 1e11, "cuda": 1e14}
 NUMBERS = {"cpu": 4.4e7, "cuda": 50 * 4.4e7}
 TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 20}
-"""Attention weights, of documents, layers, heads and sources, at which layers are measured together."""
+"""Attention weights (of documents, layers, heads and sources) at which the layers seen so far are measured together:
+few enough for a CPU's cache and for memory, enough that small tensors and a GPU's launches do not dominate."""
 HEAD_BYTES = 1000
 """What a document, layer and head leaves on disk, compressed: up to 880 bytes in the laptop run, at 8 sizes N."""
 LIBRARIES = {"cpu": 600 * MB, "cuda": 600 * MB}
@@ -135,7 +137,7 @@ def conversion_memory(source: str | Path) -> int:
     the folder, if it is not there yet.
     """
     _require(source)
-    sizes = {path.suffix: 0 for path in Path(source).iterdir()}
+    sizes = Counter()
     for path in Path(source).iterdir():
         sizes[path.suffix] += path.stat().st_size
-    return math.ceil((16 * sizes.get(".gguf", 0) + 1.2 * sizes.get(".safetensors", 0)) / MB) + 2000
+    return math.ceil((16 * sizes[".gguf"] + 1.2 * sizes[".safetensors"]) / MB) + 2000

@@ -4,6 +4,7 @@ Their tables have a row for each set of gates and document: labels of the set, d
 mean token NLL in nats with the set's gates and with all heads. So every difference can be taken document by document.
 """
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel
 
 from . import attention, models, packing, provenance, scan, tables
 from .files import sha256
+from .table_files import labelled, write_table
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,19 @@ class Windows:
         frame = frame[frame["split"] == split].sort_values("order")[:most]
         tokens = torch.from_numpy(np.stack(list(frame["tokens"])).astype(np.int64))
         return cls(list(frame["document"]), tokens, record)
+
+
+def add_arguments(parser: argparse.ArgumentParser, output: str) -> None:
+    """Declare what each of these stages takes; ``output`` says what its table is of."""
+    parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
+    parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
+    parser.add_argument("--output", type=Path, required=True, metavar="CSV", help=f"table of {output}")
+
+
+def write(options: argparse.Namespace, frame: pd.DataFrame, record: dict[str, Any], *more: str) -> None:
+    """Write the stage's table, with columns of the settings model, corpus and ``more`` in front."""
+    names = {name: options.settings[name] for name in ("model", "corpus", *more)}
+    write_table(options.output.parent, options.output.stem, labelled(frame, **names), record)
 
 
 def load_model(checkpoint: Path, settings: dict[str, Any]) -> PreTrainedModel:

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
 from .errors import UserError
+from .estimates import TOGETHER
 from .models import input_device
 
 _DIMENSIONS = {
@@ -33,10 +34,6 @@ _DIMENSIONS = {
     "votes": ("regime",),
     "role_contribution": ("regime",),
 }
-
-_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 20}
-"""Attention weights (of documents, layers, heads and sources) at which the layers seen so far are measured together:
-few enough for a CPU's cache and for memory, enough that small tensors and a GPU's launches do not dominate."""
 
 
 @torch.inference_mode()
@@ -69,7 +66,7 @@ def measure_batch(
         if waiting and not _together(view, waiting[0]):
             measure()
         waiting.append(view)
-        if sum(other.weights[:, :, -1].numel() for other in waiting) >= _TOGETHER[view.weights.device.type]:
+        if sum(other.weights[:, :, -1].numel() for other in waiting) >= TOGETHER[view.weights.device.type]:
             measure()
 
     with observing(torch.tensor(rows), observe):

@@ -98,9 +98,8 @@ def _check_counts(data: xr.Dataset, where: str) -> None:
     for name, (text, limit) in limits.items():
         if name in data:
             size, sources, counts = data["size"], data["sources"], data[name]
-            inside = (counts >= 0) & (counts <= limit(size, sources))
-            right = xr.where(size < sources, inside, counts.isnull()).transpose(*counts.dims)
-            _require(right, where, f"{name} is outside 0 .. {text}, or missing though N < |I|, or the reverse")
+            wrong = f"{name} is outside 0 .. {text}, or missing though N < |I|, or the reverse"
+            _require_range(counts, limit(size, sources), size < sources, where, wrong)
 
 
 def _check_certificates(data: xr.Dataset, where: str) -> None:
@@ -115,10 +114,8 @@ def _check_certificates(data: xr.Dataset, where: str) -> None:
     dims = [dim for dim in data["certified_fp"].dims if dim != "document"]
     had = costly & data["certified_fp"].notnull().any([dim for dim in dims if dim != "certificate"])
     for name, limit in (("certified_fp", sources - size), ("certified_tp", size)):
-        bound = data[name]
-        inside = (bound >= 0) & (bound <= limit)
-        right = xr.where((size < sources) & (~costly | had), inside, bound.isnull()).transpose(*bound.dims)
-        _require(right, where, f"{name} is out of range, or missing though the count is there, or the reverse")
+        wrong = f"{name} is out of range, or missing though the count is there, or the reverse"
+        _require_range(data[name], limit, (size < sources) & (~costly | had), where, wrong)
 
 
 def _check_competing(data: xr.Dataset, where: str) -> None:
@@ -127,26 +124,30 @@ def _check_competing(data: xr.Dataset, where: str) -> None:
         return
     size, sources, seen = data["size"], data["sources"].sel(pool="no_sink"), data["sink_mass"].notnull()
     for name, limit in (("competing_fp", sources + 1 - size), ("competing_tp", size)):
-        inside = (data[name] >= 0) & (data[name] <= limit)
-        right = xr.where((size < sources) & seen, inside, data[name].isnull()).transpose(*data[name].dims)
-        _require(right, where, f"{name} is out of range, or missing though the sink is seen, or the reverse")
+        wrong = f"{name} is out of range, or missing though the sink is seen, or the reverse"
+        _require_range(data[name], limit, (size < sources) & seen, where, wrong)
 
 
 def _check_rates(data: xr.Dataset, where: str) -> None:
     for name in (f"random_{rate}" for rate in RATES):
         if name in data:
-            rates = data[name]
-            inside = (rates >= -_TOLERANCE) & (rates <= 1 + _TOLERANCE)
-            right = xr.where(data["size"] < data["sources"], inside, rates.isnull()).transpose(*rates.dims)
-            _require(right, where, f"{name} is outside 0 .. 1, or missing though N < |I|, or the reverse")
+            wrong = f"{name} is outside 0 .. 1, or missing though N < |I|, or the reverse"
+            _require_range(data[name], 1, data["size"] < data["sources"], where, wrong, _TOLERANCE)
 
 
 def _check_sink(data: xr.Dataset, where: str) -> None:
     if "sink_rank" in data:
         rank, mass = data["sink_rank"], data["sink_mass"]
-        inside = (rank >= 0) & (rank < data["sources"].sel(pool="all"))
-        right = xr.where(mass.notnull(), inside, rank.isnull()).transpose(*rank.dims)
-        _require(right, where, "sink_rank is outside 0 .. |I| - 1, or missing where sink_mass is not, or the reverse")
+        wrong = "sink_rank is outside 0 .. |I| - 1, or missing where sink_mass is not, or the reverse"
+        _require_range(rank, data["sources"].sel(pool="all") - 1, mass.notnull(), where, wrong)
+
+
+def _require_range(
+    values: xr.DataArray, limit: xr.DataArray | int, there: xr.DataArray, where: str, wrong: str, tolerance: float = 0.0
+) -> None:
+    """Raise unless the values lie in 0 .. limit where they must be ``there``, and are missing elsewhere."""
+    inside = (values >= -tolerance) & (values <= limit + tolerance)
+    _require(xr.where(there, inside, values.isnull()).transpose(*values.dims), where, wrong)
 
 
 def _require(right: xr.DataArray, where: str, wrong: str) -> None:

@@ -110,6 +110,13 @@ class Bootstrap:
         """Mean over documents of values [documents, ...]."""
         return self.estimate(weighted_means(self.every, values)[0], weighted_means(self.counts, values))
 
+    def argmax(self, values: np.ndarray, labels: Iterable[float]) -> Estimate:
+        """Label of the largest mean over documents of values [documents, labels], by ``argmax_label``; the interval
+        ends at labels."""
+        labels = list(labels)
+        best, bests = (argmax_label(weighted_means(counts, values), labels) for counts in (self.every, self.counts))
+        return self.estimate(best[0], bests, "nearest")
+
     def ratio(self, numerator: np.ndarray, denominator: np.ndarray) -> Estimate:
         """Ratio of the means over documents, never the mean of ratios; NaN where the denominator's mean is 0.
 

@@ -11,6 +11,8 @@ from .files import replacing
 
 ABSENT = "–"
 
+_TYPES = {"size": "Int64"} | dict.fromkeys(("model", "corpus", "first", "second"), "str")
+
 
 def labelled(frame: pd.DataFrame, **names: str) -> pd.DataFrame:
     """The frame with a constant column for each name put in front."""
@@ -23,6 +25,17 @@ def depth_columns(frame: pd.DataFrame, layers: np.ndarray) -> pd.DataFrame:
     frame = frame.assign(relative_depth=(frame["layer"] - layers.min()) / span)
     frame["size"] = frame.get("size", pd.Series(pd.NA, frame.index)).astype("Int64")
     return frame[["layer", "relative_depth", "quantity", "size", "mean", "low", "high"]]
+
+
+def quantity_table(rows: list[tuple]) -> pd.DataFrame:
+    """Rows of (quantity, size or None, estimate) as columns quantity, size, value, low and high."""
+    flat = [(name, size, *map(float, estimate)) for name, size, estimate in rows]
+    return pd.DataFrame(flat, columns=["quantity", "size", "value", "low", "high"]).astype({"size": "Int64"})
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A table as ``write_table`` wrote it: pandas reads floats back exactly, and names stay texts."""
+    return pd.read_csv(path, dtype=_TYPES, keep_default_na=False, na_values=[""])
 
 
 def write_table(

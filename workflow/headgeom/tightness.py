@@ -11,6 +11,7 @@ import xarray as xr
 from . import statistics
 from .errors import UserError
 from .statistics import Bootstrap, document_means
+from .table_files import labelled, quantity_table
 
 PREDICTION = "constant_norm"
 
@@ -97,17 +98,16 @@ def prediction(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> pd.DataF
     operations on which predicted P and R are both at most the measured; ``argmax_measured`` and
     ``argmax_predicted``: N >= 2 with the largest mean F (size is empty), NaN where several share it.
     """
-    rows = []
-    f = rates["f"]
-    for ranking in f["ranking"].values:
-        for pool in f["pool"].values:
-            chosen = {name: rate.sel(ranking=ranking, pool=pool) for name, rate in rates.items()}
-            rows += [{"ranking": ranking, "pool": pool, **row} for row in _prediction_rows(chosen, bootstrap)]
-    columns = ["ranking", "pool", "quantity", "size", "value", "low", "high"]
-    return pd.DataFrame(rows, columns=columns).astype({"size": "Int64"})
+    frames = []
+    for ranking in rates["f"]["ranking"].values:
+        for pool in rates["f"]["pool"].values:
+            place = {"ranking": ranking, "pool": pool}
+            chosen = {name: rate.sel(place) for name, rate in rates.items()}
+            frames.append(labelled(quantity_table(_prediction_rows(chosen, bootstrap)), **place))
+    return pd.concat(frames, ignore_index=True)
 
 
-def _prediction_rows(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> list[dict]:
+def _prediction_rows(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> list[tuple]:
     predicted = {name: rate.sel(certificate=PREDICTION) for name, rate in rates.items()}
     measured = {name: rate.sel(certificate="measured") for name, rate in rates.items()}
     sizes = [int(size) for size in measured["f"]["size"].values if size >= 2]
@@ -116,17 +116,12 @@ def _prediction_rows(rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> li
     rows = []
     for size in sizes:
         estimate = _correlation(predicted["f"].sel(size=size), measured["f"].sel(size=size), bootstrap)
-        rows.append(_row("correlation", size, estimate))
-        rows.append(_row("coverage", size, bootstrap.mean(below.sel(size=size).values)))
+        rows.append(("correlation", size, estimate))
+        rows.append(("coverage", size, bootstrap.mean(below.sel(size=size).values)))
     for name, rate in (("argmax_measured", measured["f"]), ("argmax_predicted", predicted["f"])):
-        if not sizes:
-            continue
         means = document_means(rate.sel(size=sizes)).transpose("document", "size").values
-        best, bests = (
-            statistics.argmax_label(statistics.weighted_means(counts, means), sizes)
-            for counts in (bootstrap.every, bootstrap.counts)
-        )
-        rows.append(_row(name, pd.NA, bootstrap.estimate(best[0], bests, "nearest")))
+        if sizes:
+            rows.append((name, None, bootstrap.argmax(means, sizes)))
     return rows
 
 
@@ -146,8 +141,3 @@ def _correlation(first: xr.DataArray, second: xr.DataArray, bootstrap: Bootstrap
         return np.divide(n * sxy - sx * sy, scale, out=np.full_like(scale, np.nan), where=varied)
 
     return bootstrap.estimate(correlation(bootstrap.every)[0], correlation(bootstrap.counts))
-
-
-def _row(quantity: str, size, estimate: statistics.Estimate) -> dict:
-    value, low, high = (float(number) for number in estimate)
-    return {"quantity": quantity, "size": size, "value": value, "low": low, "high": high}

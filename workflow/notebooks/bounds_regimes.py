@@ -31,14 +31,13 @@ output = "figures/laptop/bounds_regimes"
 # %%
 import pandas as pd
 
-from headgeom import plotting
+from headgeom import interpretation, plotting
 
 plotting.use()
 models = plotting.titles(pd.read_csv(f"{tables}/models.csv"), "model")
 corpora = plotting.titles(pd.read_csv(f"{tables}/corpora.csv"), "corpus")
 data = plotting.subset(pd.read_csv(f"{tables}/tightness.csv"), ranking="attention", pool="all")
-sizes = sorted(n for n in data["size"].unique() if n >= 2) or [1]
-middle = sizes[(len(sizes) - 1) // 2]
+middle = interpretation.middle(data["size"])
 data[(data["size"] == middle) & (data["by"] != "layer")].pivot(
     index=["model", "corpus", "by", "group"], columns="certificate", values="ratio"
 )

@@ -16,7 +16,9 @@ if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
     PREFIX += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
 shell.prefix(PREFIX)
 
-PAPER_PARTS = ["results.typ", "bounds.typ", "removal.typ", "references.bib", "decisions.yaml"]
+PAPER = "paper/replication.typ"
+PAPER_PARTS = sorted(f"paper/{path.name}" for path in Path(workflow.basedir, "paper").iterdir() if path.is_file())
+PAPER_PARTS.remove(PAPER)
 
 # As a user would name it in a command.
 CONFIG = os.path.relpath((workflow.overwrite_configfiles or ["config/config.yaml"])[-1])

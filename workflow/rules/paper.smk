@@ -3,8 +3,8 @@
 
 rule paper:
     input:
-        source="paper/replication.typ",
-        parts=[f"paper/{name}" for name in PAPER_PARTS],
+        source=PAPER,
+        parts=PAPER_PARTS,
         claims=f"results/{RUN}/claims.json",
         tables=tables(ALL_TABLES),
         figures=figures(),

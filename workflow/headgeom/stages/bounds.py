@@ -9,6 +9,7 @@ import xarray as xr
 
 from .. import provenance, statistics, tightness
 from ..files import sha256
+from ..interpretation import middle
 from ..measurements import RATES, read_shards
 from ..statistics import Bootstrap
 from ..table_files import labelled, write_table
@@ -63,13 +64,12 @@ def summary(frames: dict[str, pd.DataFrame]) -> pd.DataFrame:
     Rates are of the ranking by attention with the sink in the competition.
     """
     chosen = "ranking == 'attention' and pool == 'all'"
-    sizes = sorted(size for size in frames["bounds"]["size"].unique() if size >= 2) or [1]
-    size = sizes[(len(sizes) - 1) // 2]
+    size = middle(frames["bounds"]["size"])
     curves, ratios, prediction = (frames[name].query(chosen) for name in ("bounds", "tightness", "prediction"))
-    middle = curves[curves["size"] == size].set_index(["certificate", "metric"])["mean"]
+    means = curves[curves["size"] == size].set_index(["certificate", "metric"])["mean"]
     row = {"size": size, "records": frames["violations"]["records"].max()}
     row |= {"violations": frames["violations"]["violations"].sum()}
-    row |= {"measured_f": middle["measured", "f"], "margin_positive": middle["measured", "margin_positive"]}
+    row |= {"measured_f": means["measured", "f"], "margin_positive": means["measured", "margin_positive"]}
     row |= ratios[(ratios["by"] == "all") & (ratios["size"] == size)].set_index("certificate")["ratio"].to_dict()
     values = prediction[prediction["size"].isna() | (prediction["size"] == size)].set_index("quantity")["value"]
     row |= {name: values.get(name) for name in ("correlation", "coverage", "argmax_measured", "argmax_predicted")}

@@ -1,16 +1,12 @@
 """Losses of a model without one head, for every head of one shard of its layers."""
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from .. import evaluation
 from ..errors import UserError
-from ..table_files import labelled, write_table
-
-COLUMNS = ["model", "corpus", "layer", "head", "document", "unpruned", "loss"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     Settings: model, corpus, dtype, device, scan_documents, batch_size, shard, shards.
     """
-    parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
-    parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
-    parser.add_argument("--output", type=Path, required=True, metavar="CSV", help="table of losses")
+    evaluation.add_arguments(parser, "losses")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -38,8 +32,7 @@ def run(options: argparse.Namespace) -> None:
     labels, masks = one_removed(*evaluation.shape(model), settings["shard"], settings["shards"])
     frame = evaluation.losses(model, windows, labels, masks, settings["batch_size"])
     record = evaluation.record("head_scan", settings, windows, tokens=options.tokens)
-    names = {name: settings[name] for name in ("model", "corpus")}
-    write_table(options.output.parent, options.output.stem, labelled(frame, **names)[COLUMNS], record)
+    evaluation.write(options, frame, record)
 
 
 def one_removed(layers: int, heads: int, shard: int, shards: int) -> tuple[list[dict[str, int]], list[np.ndarray]]:

@@ -12,7 +12,6 @@ from tqdm import tqdm
 from .. import evaluation, head_scores, winners
 from ..files import sha256
 from ..measurements import read_shards, reference_distance
-from ..table_files import labelled, write_table
 from ..taxonomy import REGIMES
 
 logger = logging.getLogger(__name__)
@@ -20,11 +19,9 @@ logger = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the stage's options; settings: model, corpus, dtype, device, length, queries."""
-    parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
-    parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
+    evaluation.add_arguments(parser, "scores")
     parser.add_argument("--geometry", type=Path, nargs="+", required=True, metavar="SHARD", help="all shards (NetCDF)")
     parser.add_argument("--taxonomy", type=Path, required=True, metavar="DIR", help="tables of the heads' regimes")
-    parser.add_argument("--output", type=Path, required=True, metavar="CSV", help="table of scores")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     frame = pd.concat([rows(name, values) for name, values in scores.items()], ignore_index=True)
     record = evaluation.record("head_scores", settings, windows, tokens=options.tokens, regimes=regimes)
     record["inputs"] |= {path.name: sha256(path) for path in options.geometry}
-    write_table(options.output.parent, options.output.stem, labelled(frame, **names), record)
+    evaluation.write(options, frame, record)
     logger.info("%(model)s, %(corpus)s: %(n)d scores a head", {**names, "n": len(scores)})
 
 

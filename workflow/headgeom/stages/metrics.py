@@ -3,7 +3,6 @@
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from .. import contrasts, first_version, provenance, statistics
 from ..files import sha256
 from ..measurements import RATES, read_shards, reference_distance
 from ..statistics import Bootstrap, document_means
-from ..table_files import depth_columns, labelled, write_table
+from ..table_files import depth_columns, labelled, quantity_table, write_table
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ def contrasts_of(data: xr.Dataset, f: xr.DataArray, bootstrap: Bootstrap) -> pd.
     length = data.attrs["length"]
     rows = contrasts.advantage(attention, random, length, bootstrap)
     rows += contrasts.competing(*(data[f"competing_{x}"].sel(ranking="attention") for x in ("fp", "tp")), bootstrap)
-    return contrasts.frame(rows + contrasts.phases(data["attention_by_position"], length, bootstrap))
+    return quantity_table(rows + contrasts.phases(data["attention_by_position"], length, bootstrap))
 
 
 def separability(data: xr.Dataset, rates: dict[str, xr.DataArray], bootstrap: Bootstrap) -> pd.DataFrame:
@@ -153,11 +152,11 @@ def first_version_claims(data: xr.Dataset, recall: xr.DataArray, bootstrap: Boot
     for size in (int(n) for n in data["size"].values if n >= 2):
         value = correlations(bootstrap.every, size)[0]
         estimate = bootstrap.estimate(value, correlations(bootstrap.counts, size))
-        rows.append(_row("recall_correlation", size, estimate))
-    return pd.DataFrame(rows).astype({"size": "Int64"})
+        rows.append(("recall_correlation", size, estimate))
+    return quantity_table(rows)
 
 
-def decay_rows(similarity: xr.DataArray, bootstrap: Bootstrap) -> list[dict[str, Any]]:
+def decay_rows(similarity: xr.DataArray, bootstrap: Bootstrap) -> list[tuple]:
     """Fit and minimum of the mean profile; similarity: document, lag."""
     lags = similarity["lag"].values.astype(float)
     values = similarity.transpose("document", "lag").values
@@ -169,12 +168,7 @@ def decay_rows(similarity: xr.DataArray, bootstrap: Bootstrap) -> list[dict[str,
         logger.warning("no exponential decay fits %d of %d bootstrap replicates", lost, len(profiles))
     fit, fits = ([*found, found[2] / found[0]] for found in (fit, fits))
     quantities = zip(("decay_amplitude", "decay_length", "decay_mae", "decay_error"), fit, fits, strict=True)
-    rows = [_row(name, pd.NA, bootstrap.estimate(value[0], spread)) for name, value, spread in quantities]
+    rows = [(name, None, bootstrap.estimate(value[0], spread)) for name, value, spread in quantities]
     smallest = (np.fmin.reduce(values, axis=-1) for values in (profile, profiles))
     value, spread = smallest
-    return [*rows, _row("similarity_minimum", pd.NA, bootstrap.estimate(value[0], spread))]
-
-
-def _row(quantity: str, size: Any, estimate: statistics.Estimate) -> dict[str, Any]:
-    value, low, high = (float(number) for number in estimate)
-    return {"quantity": quantity, "size": size, "value": value, "low": low, "high": high}
+    return [*rows, ("similarity_minimum", None, bootstrap.estimate(value[0], spread))]

@@ -8,16 +8,13 @@ import torch
 
 from .. import evaluation, removal
 from ..errors import UserError
-from ..table_files import labelled, write_table
 from ..taxonomy import REGIMES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the stage's options; settings: model, corpus, seed, dtype, device, ablation_share, seeds, batch_size."""
-    parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
-    parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
+    evaluation.add_arguments(parser, "losses")
     parser.add_argument("--taxonomy", type=Path, required=True, metavar="DIR", help="tables of the heads' regimes")
-    parser.add_argument("--output", type=Path, required=True, metavar="CSV", help="table of losses")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -33,8 +30,7 @@ def run(options: argparse.Namespace) -> None:
     model = evaluation.load_model(options.checkpoint, settings)
     frame = evaluation.losses(model, windows, labels, masks, settings["batch_size"])
     record = evaluation.record("regime_ablation", settings, windows, tokens=options.tokens, heads=heads)
-    names = {name: settings[name] for name in ("model", "corpus")}
-    write_table(options.output.parent, options.output.stem, labelled(frame, **names), record)
+    evaluation.write(options, frame, record)
 
 
 def ablations(heads: pd.DataFrame, settings: dict):

@@ -10,7 +10,6 @@ import torch
 
 from .. import evaluation, removal
 from ..errors import UserError
-from ..table_files import labelled, write_table
 
 RANDOM = "random"
 
@@ -20,10 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     Settings: model, corpus, seed, dtype, device, score, retentions, seeds, batch_size.
     """
-    parser.add_argument("--checkpoint", type=Path, required=True, help="converted model")
-    parser.add_argument("--tokens", type=Path, required=True, help="Parquet of windows")
+    evaluation.add_arguments(parser, "losses")
     parser.add_argument("--scores", type=Path, required=True, metavar="CSV", help="table of scores")
-    parser.add_argument("--output", type=Path, required=True, metavar="CSV", help="table of losses")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,8 +36,7 @@ def run(options: argparse.Namespace) -> None:
     model = evaluation.load_model(options.checkpoint, settings)
     frame = evaluation.losses(model, windows, labels, masks, settings["batch_size"])
     record = evaluation.record("removal", settings, windows, tokens=options.tokens, scores=options.scores)
-    names = {name: settings[name] for name in ("model", "corpus", "score")}
-    write_table(options.output.parent, options.output.stem, labelled(frame, **names), record)
+    evaluation.write(options, frame, record, "score")
 
 
 def drawn_scores(scores: pd.DataFrame, settings: dict) -> list[np.ndarray]:

@@ -10,10 +10,9 @@ import pandas as pd
 from .. import provenance, removal_tables
 from ..files import sha256
 from ..statistics import Bootstrap
-from ..table_files import labelled, with_interval, write_table
+from ..table_files import labelled, read_table, with_interval, write_table
 
 PAIR = ["model", "corpus"]
-_TYPES = dict.fromkeys(PAIR, "str")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +62,7 @@ def run(options: argparse.Namespace) -> None:
 
 def read(paths: list[Path]) -> pd.DataFrame:
     """The files' rows one after the other."""
-    frames = [pd.read_csv(path, dtype=_TYPES, keep_default_na=False, na_values=[""]) for path in paths]
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(map(read_table, paths), ignore_index=True)
 
 
 def of_pairs(frame: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:

@@ -12,7 +12,7 @@ import pandas as pd
 from .. import interpretation, provenance, tables
 from ..errors import UserError
 from ..files import sha256
-from ..table_files import wide, with_interval, write_table
+from ..table_files import read_table, wide, with_interval, write_table
 from ..taxonomy import agreement
 
 # Each table: the folder (metrics, taxonomy or bounds) and the file of its parts.
@@ -37,7 +37,6 @@ PARTS = {
     "certificates": [("bounds", "certificates")],
 }
 COUNTS = ("layers", "heads", "key_value_heads", "head_dim", "sliding_window", "sliding_layers", "parameters")
-_TYPES = {"size": "Int64"} | dict.fromkeys(("model", "corpus", "first", "second"), "str")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,12 +59,12 @@ def run(options: argparse.Namespace) -> None:
     folders = {"metrics": options.metrics, "taxonomy": options.taxonomy, "bounds": options.bounds}
     for name, parts in PARTS.items():
         paths = [folder / f"{file}.csv" for kind, file in parts for folder in folders[kind]]
-        frame = pd.concat([read(path) for path in paths], ignore_index=True)
+        frame = pd.concat([read_table(path) for path in paths], ignore_index=True)
         inputs = {"/".join(path.parts[-3:]): sha256(path) for path in paths}
         sources = {"/".join(path.parts[-3:-1]): _record(path)["sources"] for path in paths}
         if name == "stability":
             heads = [folder / "heads.csv" for folder in options.taxonomy]
-            frame = pd.concat([frame, between_corpora([read(path) for path in heads])], ignore_index=True)
+            frame = pd.concat([frame, between_corpora([read_table(path) for path in heads])], ignore_index=True)
             inputs |= {"/".join(path.parts[-3:]): sha256(path) for path in heads}
         record = provenance.record("tables", settings, sources=sources, inputs=inputs)
         write_table(options.output, name, frame, record, readable(name, frame))
@@ -75,11 +74,6 @@ def run(options: argparse.Namespace) -> None:
     write_corpora(options, tokens)
 
 
-def read(path: Path) -> pd.DataFrame:
-    """A part's table; pandas reads floats back exactly."""
-    return pd.read_csv(path, dtype=_TYPES, keep_default_na=False, na_values=[""])
-
-
 def _record(table: Path) -> dict[str, Any]:
     return json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
 
@@ -87,7 +81,7 @@ def _record(table: Path) -> dict[str, Any]:
 def write_interpretation(options: argparse.Namespace) -> None:
     """The table ``interpretation``, from the tables that are there already."""
     paths = {name: options.output / f"{name}.csv" for name in ("separability", "taxonomy", "contrasts")}
-    frame = interpretation.rows(**{name: read(path) for name, path in paths.items()})
+    frame = interpretation.rows(**{name: read_table(path) for name, path in paths.items()})
     inputs = {path.name: sha256(path) for path in paths.values()}
     sources = {path.name: _record(path)["sources"] for path in paths.values()}
     record = provenance.record("tables", options.settings, sources=sources, inputs=inputs)

@@ -13,7 +13,7 @@ from .. import taxonomy as rules
 from ..files import sha256
 from ..measurements import read_shards
 from ..statistics import Bootstrap, document_means
-from ..table_files import depth_columns, labelled, write_table
+from ..table_files import depth_columns, labelled, quantity_table, write_table
 from ..taxonomy import REGIMES
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def tables(data: xr.Dataset, bootstrap: Bootstrap) -> dict[str, pd.DataFrame]:
         "alignment": alignment(data, regimes, bootstrap),
         "depth_regimes": depth_regimes(data["layer"].values, regimes, resampled, bootstrap),
         "stability": stability(votes, regimes, alternative),
-        "contrasts": contrasts.frame(
+        "contrasts": quantity_table(
             contrasts.dominance(regimes, resampled, bootstrap) + contrasts.alignment(data, regimes, bootstrap)
         ),
     }
