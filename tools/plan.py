@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from snakemake.utils import update_config
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
 from headgeom import estimates, hub  # noqa: E402
-from headgeom.config import validated  # noqa: E402
+from headgeom.config import own_removal, validated  # noqa: E402
 from headgeom.errors import UserError  # noqa: E402
 
 GB = 10**9
@@ -36,8 +37,11 @@ Assumptions
 
 def load(path: str) -> dict[str, Any]:
     """The config, over the default one as Snakemake lays it. Raises UserError."""
-    config = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
-    return validated({**config, **yaml.safe_load(Path(path).read_text(encoding="utf-8"))}, path)
+    config, own = (
+        yaml.safe_load(Path(file).read_text(encoding="utf-8")) for file in (ROOT / "config/config.yaml", path)
+    )
+    update_config(config, own)
+    return validated(own_removal(config, own), path)
 
 
 def jobs(path: str) -> str:

@@ -220,7 +220,7 @@ def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
         Namespace(
             settings=settings,
             claims=ROOT / "config/claims.yaml",
-            tables=tmp_path / "tables",
+            tables=[path for path in (tmp_path / "tables").iterdir() if path.stem != "removal"],
             output=tmp_path / "claims.json",
         )
     )
@@ -231,7 +231,10 @@ def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
     assert (
         found["C2"]["command"] == "snakemake --cores all figures/test/sink_geometry.pdf --configfile config/test.yaml"
     )
+    # A table that an earlier config left in the folder is none of the run's.
+    assert found["C8"]["generalisation"]["verdict"] == claims.UNTESTABLE
     assert "claims.yaml" in content["provenance"]["inputs"]
+    assert "removal.csv" not in content["provenance"]["inputs"]
     lines = (tmp_path / "claims.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 2 + len(CLAIMS)
     row = next(line for line in lines if line.startswith("| C2 |"))

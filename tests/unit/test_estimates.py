@@ -23,6 +23,21 @@ PARAMETERS = {
 }  # fmt: skip
 
 
+def test_a_config_is_laid_over_the_default_as_snakemake_lays_it(tmp_path):
+    """Mappings are merged key by key; what the default says of head removal is not inherited."""
+    (tmp_path / "own.yaml").write_text("run: own\nwindows: {length: 300}\nonly: {models: [gemma-3-270m]}\n")
+    config = plan.load(str(tmp_path / "own.yaml"))
+    default = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    assert config["windows"] == {"length": 300, "documents": default["windows"]["documents"]}
+    assert "removal" in default and "removal" not in config
+
+
+def test_whatever_needs_the_network_runs_where_snakemake_does():
+    text = (ROOT / "workflow/rules/resources.smk").read_text()
+    rules = dict(re.findall(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert {name for name, body in rules.items() if "localrule: True" in body} == {"pin", "fetch_model", "fetch_corpus"}
+
+
 def test_the_papers_shapes_have_its_models_parameters():
     found = {model["name"]: estimates.from_config(model["shape"]).parameters for model in PAPER["models"]}
     assert found == PARAMETERS

@@ -26,9 +26,8 @@ rule claims:
     params:
         settings=settings(run=RUN, config=CONFIG, models=repositories(), tables=[*TABLES, *OF_REMOVAL]),
         code=closure.stage("claims"),
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
     message:
         "Holding run {RUN} against the paper's claims"
     shell:
-        "python workflow/run.py claims --settings {params.settings:q} --claims {input.ledger} --tables {params.tables}"
+        "python workflow/run.py claims --settings {params.settings:q} --claims {input.ledger} --tables {input.tables}"
         " --output {output.json} --log {log}"

@@ -13,6 +13,7 @@ rule pin:
         name="[^/]+",
     # Downloads take hours, and a source that is not there should stop the run before them.
     priority: 100
+    localrule: True
     conda:
         "../../envs/resources.yaml"
     threads: 1

@@ -10,14 +10,14 @@ import yaml
 
 from .. import claims, provenance
 from ..files import replacing, sha256
-from ..table_files import markdown, shown
+from ..table_files import markdown, read_table, shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the stage's options; settings: run, config, tables (names of all that a run can have), and models,
     a list of {name, title, repository or null}."""
     parser.add_argument("--claims", type=Path, required=True, metavar="YAML", help="the ledger, config/claims.yaml")
-    parser.add_argument("--tables", type=Path, required=True, metavar="DIR", help="the run's tables")
+    parser.add_argument("--tables", type=Path, nargs="+", required=True, metavar="CSV", help="the run's tables")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="the verdicts; .md goes beside it")
 
 
@@ -27,15 +27,14 @@ def run(options: argparse.Namespace) -> None:
     ledger = claims.check(
         yaml.safe_load(options.claims.read_text(encoding="utf-8")), str(options.claims), settings["tables"]
     )
-    used = sorted({test["table"] for claim in ledger["claims"] for test in claim["tests"]})
-    paths = {name: options.tables / f"{name}.csv" for name in used}
-    paths = {name: path for name, path in paths.items() if path.is_file()}
-    tables = {name: pd.read_csv(path) for name, path in paths.items()}
+    used = {test["table"] for claim in ledger["claims"] for test in claim["tests"]}
+    paths = sorted(path for path in options.tables if path.stem in used)
+    tables = {path.stem: read_table(path) for path in paths}
     repositories = {model["name"]: model["repository"] for model in settings["models"]}
     found = [claims.evaluate(claim, tables, repositories, ledger["models"]) for claim in ledger["claims"]]
     for claim in found:
         claim |= evidence(claim, settings)
-    inputs = {path.name: sha256(path) for path in (options.claims, *paths.values())}
+    inputs = {path.name: sha256(path) for path in (options.claims, *paths)}
     record = provenance.record("claims", settings, sources={}, inputs=inputs)
     with replacing(options.output) as path:
         path.write_text(
