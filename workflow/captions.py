@@ -89,6 +89,10 @@ class Captions(dict):
         hashed = sum("sha256" in file for file in files)
         return f"{len(files)} files, {hashed} of them with a SHA-256.\n\n{made(self.results / 'manifest.json')}"
 
+    def paper(self) -> str:
+        """What made the paper."""
+        return made(Path(f"paper/{self.run}/replication.json"))
+
     def _read(self, name: str) -> dict[str, Any]:
         return json.loads((self.results / name).read_text(encoding="utf-8"))
 

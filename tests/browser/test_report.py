@@ -79,7 +79,7 @@ def expected(project):
     tables = {str(path.relative_to(project.root)) for path in (project.root / RESULTS / "tables").glob("*.csv")}
     assert figures
     assert tables
-    return figures | tables | {f"{RESULTS}/claims.json", f"{RESULTS}/manifest.json"}
+    return figures | tables | {f"{RESULTS}/claims.json", f"{RESULTS}/manifest.json", "paper/micro/replication.pdf"}
 
 
 def follow(browser, text):
@@ -96,7 +96,7 @@ def test_the_report_holds_all_figures_and_tables(report, project):
 
 def test_each_is_reached_from_the_menu_and_has_a_caption(report):
     categories = report.execute_script("return categories")
-    assert set(categories) == {"Claims", "Further figures", "Tables"}
+    assert set(categories) == {"Claims", "Further figures", "Tables", "The paper"}
     for category, subcategories in categories.items():
         for subcategory, paths in subcategories.items():
             report.execute_script("app.setView({navbarMode: 'menu'})")
