@@ -84,12 +84,13 @@ def inversions(chosen: Tensor, rest: Tensor, sink: Tensor) -> Tensor:
     thresholds, others = chosen.flatten(0, -2).unsqueeze(2), rest.flatten(0, -2).unsqueeze(1)
     size, sources = chosen.shape[-1], rest.shape[-1]
     step = max(1, _BLOCK // (size * sources))
-    buffer = others.new_empty(min(step, len(others)), size, sources)
-    counts = [
-        torch.ge(part, threshold, out=buffer[: len(part)]).sum(-1).long().sum(-1)
-        for part, threshold in zip(others.split(step), thresholds.split(step), strict=True)
-    ]
-    without = torch.cat(counts).reshape(sink.shape)
+    buffer = others.new_empty(min(step, others.shape[0]), size, sources)
+    beyond = others.new_empty(*thresholds.shape[:2])
+    for start in range(0, others.shape[0], step):
+        block = slice(start, start + step)
+        part = others[block]
+        torch.sum(torch.ge(part, thresholds[block], out=buffer[: part.shape[0]]), -1, out=beyond[block])
+    without = beyond.long().sum(-1).reshape(sink.shape)
     return torch.stack((without + (sink.unsqueeze(-1) >= chosen).sum(-1), without))
 
 
