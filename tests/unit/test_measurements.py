@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import synthetic
-from headgeom.errors import UserError
-from headgeom.measurements import InvariantError, check, read_shards
+from headgeom.errors import InvariantError, UserError
+from headgeom.measurements import check, read_shards
 from headgeom.stages import metrics, taxonomy
 
 SETTINGS = {"model": "m", "corpus": "c", "seed": 3, "replicates": 50, "confidence": 0.95}

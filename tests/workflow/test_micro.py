@@ -13,10 +13,10 @@ import xarray as xr
 import yaml
 
 from headgeom.files import sha256
+from projects import ARTIFACTS
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text())
-ARTIFACTS = {".nc", ".parquet", ".csv", ".md", ".json", ".pdf", ".png"}
 MEASURING = {"fetch_model", "fetch_corpus", "convert_model", "convert_corpus", "tokenize", "extract"}
 REMOVING = {"head_scores", "removal", "regime_ablation", "head_scan"}
 TABLES = {"head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"}

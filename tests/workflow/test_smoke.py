@@ -13,14 +13,6 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 LOSSES = {"smollm2-135m": 2.970, "gemma-3-270m": 3.032}
 
 
-@pytest.fixture(scope="module")
-def real(fresh, tmp_path_factory):
-    """A project in which the smoke run is done."""
-    project = fresh.copy(tmp_path_factory.mktemp("real") / "project")
-    project.snakemake(config="config/smoke.yaml")
-    return project
-
-
 def table(project, name):
     return pd.read_csv(project.root / f"results/smoke/tables/{name}.csv")
 

@@ -30,6 +30,7 @@ class LayerView:
     weights: [batch, heads, rows, sources] float32, post-softmax; 0 where a source is hidden.
     values: [batch, key/value heads, sources, head_dim] float32; query head h reads h // (heads / kv heads).
     visible: [rows, sources] bool, what the layer's mask lets each measured row see.
+    whole: whether the weights sum to 1; beside a learned sink, as in gpt-oss, they sum to less.
     """
 
     layer: int
@@ -37,6 +38,7 @@ class LayerView:
     weights: Tensor
     values: Tensor
     visible: Tensor
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def _view(session, module, query, key, value, attention_mask, arguments) -> Laye
         _additive(visible, torch.float32),
         **arguments,
     )
-    return LayerView(module.layer_idx, rows, weights, value.float(), visible)
+    return LayerView(module.layer_idx, rows, weights, value.float(), visible, arguments.get("s_aux") is None)
 
 
 def _visible(attention_mask: Tensor | None, rows: Tensor | slice, query: Tensor) -> Tensor:

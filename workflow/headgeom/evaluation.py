@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from . import attention, models, packing, provenance, scan, tables
+from .errors import InvariantError
 from .files import sha256
 from .table_files import labelled, write_table
 
@@ -46,8 +47,22 @@ def add_arguments(parser: argparse.ArgumentParser, output: str) -> None:
 
 def write(options: argparse.Namespace, frame: pd.DataFrame, record: dict[str, Any], *more: str) -> None:
     """Write the stage's table, with columns of the settings model, corpus and ``more`` in front."""
+    _require_finite(frame, options.settings)
     names = {name: options.settings[name] for name in ("model", "corpus", *more)}
     write_table(options.output.parent, options.output.stem, labelled(frame, **names), record)
+
+
+def _require_finite(frame: pd.DataFrame, settings: dict[str, Any]) -> None:
+    """Raise with the labels of the first loss or score that is not finite."""
+    values = frame[[name for name in ("loss", "unpruned", "value") if name in frame]]
+    broken = ~np.isfinite(values).all(axis=1)
+    if broken.any():
+        row = frame[broken.values].iloc[0].to_dict()
+        labels = ", ".join(f"{name} {value}" for name, value in row.items())
+        raise InvariantError(
+            f"{settings['model']}, {settings['corpus']}: not finite: {labels}; if the model "
+            "overflows, choose another dtype"
+        )
 
 
 def load_model(checkpoint: Path, settings: dict[str, Any]) -> PreTrainedModel:

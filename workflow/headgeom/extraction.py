@@ -10,10 +10,12 @@ from torch import Tensor
 
 from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
-from .errors import UserError
+from .errors import InvariantError, UserError
 from .estimates import TOGETHER
 from .models import input_device
 
+_SUM = 1e-3
+"""How far from 1 the sum of attention weights may be: a thousand times what float32 makes of it."""
 _DIMENSIONS = {
     "fp": ("distance", "ranking", "pool", "size"),
     "tp": ("distance", "ranking", "pool", "size"),
@@ -52,8 +54,9 @@ def measure_batch(
     seen: list[int] = []
 
     def measure() -> None:
-        found = geometry.measure_layer(_stacked(waiting), orders.to(waiting[0].weights.device), settings, pairs)
-        layers = [view.layer for view in waiting]
+        layers, view = [view.layer for view in waiting], _stacked(waiting)
+        _check_weights(view, layers)
+        found = geometry.measure_layer(view, orders.to(view.weights.device), settings, pairs)
         for name, x in found.items():
             x = x.unflatten(0, (-1, len(layers))).cpu().numpy()
             if name not in result:
@@ -78,6 +81,21 @@ def measure_batch(
             f"{type(model).__name__}: only {len(seen)} of {expected} layers have attention heads that can be measured"
         )
     return result
+
+
+def _check_weights(view: LayerView, layers: list[int]) -> None:
+    """Raise where attention weights do not sum to 1, with the address; ``view`` stacks the ``layers``."""
+    total = view.weights.sum(-1)
+    right = (total >= 0) & (total < 1 + _SUM) & ((total > 1 - _SUM) | (not view.whole))
+    if bool(right.all()):
+        return
+    place, head, row = (~right).nonzero()[0].tolist()
+    document, layer = divmod(place, len(layers))
+    raise InvariantError(
+        f"document {document + 1} of the batch, layer {layers[layer]}, head {head}, query {int(view.rows[row])}: "
+        f"attention weights sum to {total[place, head, row]:.6g}, not 1; if that is nan, the model overflows: choose "
+        "another dtype"
+    )
 
 
 def _together(first: LayerView, second: LayerView) -> bool:

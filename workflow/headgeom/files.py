@@ -1,5 +1,6 @@
 """Files that are either whole or absent, and their hashes."""
 
+import errno
 import hashlib
 import shutil
 import uuid
@@ -7,22 +8,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .errors import UserError
+
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+
 
 @contextmanager
 def replacing(target: str | Path) -> Iterator[Path]:
     """Yield a unique temporary path beside ``target``; rename it to ``target`` on success.
 
     The temporary may become a file or a folder. It is removed if the block raises; what an earlier run
-    left at ``target`` then stays as it was. The temporary keeps the target's suffixes.
+    left at ``target`` then stays as it was. The temporary keeps the target's suffixes. Raises UserError where the disk
+    is full or may not be written to.
     """
     target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex[:12]}.{target.name}")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         if target.is_dir():
             shutil.rmtree(target)
         temporary.replace(target)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        raise UserError(f"cannot write {target}: {error.strerror}; make room or make it writable") from error
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)

@@ -18,14 +18,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .errors import UserError
+from .errors import InvariantError, UserError
 
 RATES = ("precision", "recall", "f")
 _TOLERANCE = 1e-6  # of rates averaged in float32
-
-
-class InvariantError(UserError):
-    """A measurement that contradicts its definition."""
 
 
 def read_shards(

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 import makers
+from headgeom.files import sha256
 
-ROOT = Path(__file__).resolve().parents[2]
+ARTIFACTS = {".nc", ".parquet", ".csv", ".md", ".json", ".pdf", ".png"}
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,15 @@ class Project:
 
     root: Path
 
+    @staticmethod
+    def command(*arguments: str, config: str | None = "config/micro.yaml") -> list[str]:
+        """What a user would type."""
+        configfile = ["--configfile", config] if config else []
+        return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, *configfile]
+
     def snakemake(self, *arguments: str, config: str | None = "config/micro.yaml", check: bool = True) -> Result:
         """Run Snakemake as a user would; a check fails the test with the output."""
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
-        if config:
-            command += ["--configfile", config]
+        command = self.command(*arguments, config=config)
         done = subprocess.run(
             command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             timeout=900,
@@ -64,6 +70,12 @@ class Project:
                 place[last] = value
         (self.root / "config/changed.yaml").write_text(yaml.safe_dump(config))
         return "config/changed.yaml"
+
+    def artifacts(self, run: str) -> dict[str, str]:
+        """Hash of every array, table, figure and paper of a run, by path."""
+        folders = [self.root / name / run for name in ("results", "figures", "paper")]
+        files = (path for folder in folders for path in folder.rglob("*") if path.suffix in ARTIFACTS)
+        return {str(path.relative_to(self.root)): sha256(path) for path in files}
 
     def copy(self, target: Path) -> "Project":
         """An independent copy, modification times and Snakemake's records included."""
@@ -97,6 +109,14 @@ def finished(fresh, tmp_path_factory) -> Project:
     """The micro run, done; not to be changed."""
     project = fresh.copy(tmp_path_factory.mktemp("finished") / "project")
     project.snakemake()
+    return project
+
+
+@pytest.fixture(scope="session")
+def real(fresh, tmp_path_factory) -> Project:
+    """The smoke run on a real model, done; results are not to be changed."""
+    project = fresh.copy(tmp_path_factory.mktemp("real") / "project")
+    project.snakemake(config="config/smoke.yaml")
     return project
 
 
