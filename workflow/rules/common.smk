@@ -49,7 +49,7 @@ TABLES = [
 ]
 
 with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
-    FIGURES = yaml.safe_load(stream)
+    FIGURES = EVERY_FIGURE = yaml.safe_load(stream)
 
 
 def settings(**values):
