@@ -21,6 +21,8 @@ PAPERS = list(LEDGER["models"])
 OTHERS = {"one": None, "two": "org/other"}
 SIZES = (2, 8)
 _DOCUMENT = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+NUMBERS = {test.get("value", "value") for claim in LEDGER["claims"] for test in claim["tests"]}
+FIGURES = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text(encoding="utf-8"))
 EVERY_WORD = set(re.findall(r"\w+", _DOCUMENT))
 DOCUMENTED = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", _DOCUMENT, re.MULTILINE))
 
@@ -139,11 +141,38 @@ def test_tests_name_columns_that_the_tables_have(claim):
         ({"nonzero": True}, (0.3, 0.1, 0.4), "yes"),
         ({"nonzero": True}, (-0.3, -0.4, -0.1), "yes"),
         ({"nonzero": True}, (0.1, -0.1, 0.4), "unclear"),
-        ({"above": 1}, (np.nan, np.nan, np.nan), "unclear"),
+        ({"above": 1}, (np.nan, np.nan, np.nan), "missing"),
+        ({"above": 1}, (2, np.nan, np.nan), "missing"),
+        ({"above": 1}, (np.inf, 2, np.inf), "missing"),
     ],
 )
 def test_outcome_of_an_interval(test, interval, expected):
     assert claims.outcome(test, *interval) == expected
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([], claims.UNTESTABLE),
+        (["missing", "missing"], claims.UNTESTABLE),
+        (["missing", "no"], claims.NOT),
+        (["missing", "yes"], claims.PARTLY),
+        (["unclear", "unclear"], claims.PARTLY),
+        (["unclear", "yes"], claims.PARTLY),
+        (["unclear", "no"], claims.NOT),
+        (["no", "yes"], claims.PARTLY),
+        (["yes", "yes"], claims.REPRODUCED),
+    ],
+)
+def test_verdict_of_outcomes(outcomes, expected):
+    assert claims.verdict(outcomes) == expected
+
+
+def test_without_a_finite_number_no_claim_is_testable(claim):
+    tables = tables_for(claim, OTHERS | paper_models(claim), lambda *_: True)
+    emptied = {name: table.assign(**dict.fromkeys(NUMBERS & {*table}, np.nan)) for name, table in tables.items()}
+    found = claims.evaluate(claim, emptied, OTHERS | paper_models(claim), PAPERS)
+    assert {found[kind]["verdict"] for kind in claims.KINDS} == {claims.UNTESTABLE}
 
 
 def frame(rows, columns):
@@ -168,12 +197,40 @@ def test_consistent_asks_for_one_label_on_all_corpora():
     assert sorted(found("y")) == ["no", "yes"]
 
 
+def test_one_corpus_says_nothing_of_stability_across_corpora():
+    models = OTHERS | paper_models(CLAIMS["C6"])
+    tables = tables_for(CLAIMS["C6"], models, lambda *_: True)
+    single = {name: table[table["corpus"] == "a"] for name, table in tables.items()}
+    found = claims.evaluate(CLAIMS["C6"], single, models, PAPERS)
+    assert found["generalisation"]["verdict"] == claims.UNTESTABLE
+    assert found["replication"]["verdict"] == claims.PARTLY
+
+
+def test_no_records_are_no_evidence():
+    claim = CLAIMS["C11"] | {"tests": CLAIMS["C11"]["tests"][:1]}
+
+    def found(*records):
+        rows = [("one", "a", name, count, 0) for name, count in zip(("interval", "pairs"), records, strict=True)]
+        table = pd.DataFrame(rows, columns=["model", "corpus", "certificate", "records", "violations"])
+        result = claims.evaluate(claim, {"violations": table}, OTHERS, PAPERS)["generalisation"]
+        return result["verdict"], [row["label"]["certificate"] for row in result["tests"][0]["rows"]]
+
+    assert found(10, 10) == (claims.REPRODUCED, ["interval", "pairs"])
+    assert found(10, 0) == (claims.REPRODUCED, ["interval"])
+    assert found(0, 0) == (claims.UNTESTABLE, [])
+
+
 def test_a_claim_that_is_tested_in_part_is_not_reproduced_in_full():
     claim = {"id": "X", "statement": "", "paper": "", "figure": "", "tests": [
         {"says": "", "table": "there", "above": 0}, {"says": "", "table": "absent", "above": 0},
     ]}  # fmt: skip
     table = frame([("one", "a", 1.0, 0.5, 2.0)], ["model", "corpus"])
     assert claims.evaluate(claim, {"there": table}, OTHERS, PAPERS)["generalisation"]["verdict"] == claims.PARTLY
+
+
+def asking(where, table="contrasts"):
+    """A change of a claim: its one test has this ``where``."""
+    return {"tests": [{"says": "", "table": table, "above": 0, "where": where}]}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +240,32 @@ def test_a_claim_that_is_tested_in_part_is_not_reproduced_in_full():
         ({"tests": [{"says": "", "table": "taxonmy", "above": 0}]}, "C1: no run has a table 'taxonmy'"),
         ({"tests": [{"says": "", "table": "x", "above": 0, "abvoe": 1}]}, "abvoe"),
         ({"colour": "red"}, "colour"),
+        ({"figure": "separabilty"}, "C1: no run has a figure 'separabilty'"),
+        (asking({"quantity": "advantge"}), "C1: where: table 'contrasts' never has the quantity 'advantge'"),
+        (asking({"quantity": ["advantage", "norm_ratio"]}), "C1: where: .* never has the quantity 'norm_ratio'"),
+        (asking({"regime": "mixr"}, "taxonomy"), "C1: where: table 'taxonomy' never has the regime 'mixr'"),
+        (asking({"score": "taxonmy"}, "removal"), "C1: where: table 'removal' never has the score 'taxonmy'"),
+        ({"tests": [{"says": "", "table": "taxonomy", "above": 0, "of": {"a/b": {}}}]}, "C1: of: .*'a/b'"),
     ],
 )
 def test_a_malformed_ledger_is_refused(change, named):
     broken = {"models": {}, "claims": [CLAIMS["C1"] | change]}
     with pytest.raises(UserError, match=named):
-        claims.check(broken, "claims.yaml", DOCUMENTED)
+        claims.check(broken, "claims.yaml", DOCUMENTED, FIGURES)
+
+
+def test_the_reference_tables_have_known_values_only():
+    for path in (ROOT / "results/reference").glob("*.csv"):
+        table = pd.read_csv(path)
+        known = claims.VALUES | {"quantity": claims.QUANTITIES.get(path.stem, set())}
+        for column in known.keys() & {*table.select_dtypes("str")}:
+            assert set(table[column]) <= known[column], (path.stem, column)
+
+
+def test_known_values_are_documented():
+    assert set().union(*claims.VALUES.values()) <= EVERY_WORD
+    for table, quantities in claims.QUANTITIES.items():
+        assert quantities <= set(re.findall(r"\w+", DOCUMENTED[table])), table
 
 
 def test_a_column_that_is_not_there_is_named():
@@ -196,14 +273,16 @@ def test_a_column_that_is_not_there_is_named():
     for test in ({"where": {"quantty": "x"}}, {"value": "valeu"}):
         with pytest.raises(UserError, match=r"table 'taxonomy' has no column '(quantty|valeu)'"):
             claims.rows({"says": "it holds", "table": "taxonomy", "above": 0} | test, table, {"one": None})
+    claim = CLAIMS["C2"] | {"tests": [{"says": "", "table": "x", "above": 0, "sizes_from": 2}]}
+    with pytest.raises(UserError, match=r"C2: .* has no column 'size'"):
+        claims.evaluate(claim, {"x": table}, OTHERS, PAPERS)
 
 
 def test_the_shipped_ledger_is_well_formed():
-    assert claims.check(LEDGER, "config/claims.yaml", DOCUMENTED) is LEDGER
-    figures = yaml.safe_load((ROOT / "workflow/notebooks/inputs.yaml").read_text(encoding="utf-8"))
+    assert claims.check(LEDGER, "config/claims.yaml", DOCUMENTED, FIGURES) is LEDGER
     for claim in CLAIMS.values():
         used = {test["table"] for test in claim["tests"]}
-        assert used & {*figures[claim["figure"]]["tables"], "contrasts", "violations", "prediction"}, claim["id"]
+        assert used & {*FIGURES[claim["figure"]]["tables"], "contrasts", "violations", "prediction"}, claim["id"]
 
 
 def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
@@ -216,6 +295,7 @@ def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
         pd.concat(parts).to_csv(tmp_path / "tables" / f"{name}.csv", index=False)
     models = [{"name": name, "title": name.title(), "repository": repository} for name, repository in OTHERS.items()]
     settings = {"run": "test", "config": "config/test.yaml", "models": models, "tables": list(DOCUMENTED)}
+    settings |= {"figures": list(FIGURES), "drawn": [name for name in FIGURES if name != "removal_curves"]}
     stage.run(
         Namespace(
             settings=settings,
@@ -233,6 +313,7 @@ def test_the_stage_writes_verdicts_with_their_evidence(tmp_path):
     )
     # A table that an earlier config left in the folder is none of the run's.
     assert found["C8"]["generalisation"]["verdict"] == claims.UNTESTABLE
+    assert [found["C8"][key] for key in ("evidence", "figure_file", "command")] == [[], None, None]
     assert "claims.yaml" in content["provenance"]["inputs"]
     assert "removal.csv" not in content["provenance"]["inputs"]
     lines = (tmp_path / "claims.md").read_text(encoding="utf-8").splitlines()

@@ -200,3 +200,9 @@ def test_tables_of_two_pairs(options):
     before = {path.name: path.read_bytes() for path in options.output.iterdir()}
     stage.run(options)
     assert {path.name: path.read_bytes() for path in options.output.iterdir()} == before
+
+
+def test_document_ids_that_look_like_numbers_stay_texts(tmp_path):
+    frame = losses(random=1).replace({"document": {"a": "001", "b": "1"}})
+    write_table(tmp_path, "losses", labelled(frame, model="m", corpus="c"), {})
+    assert set(stage.read([tmp_path / "losses.csv"])["document"]) == {"001", "1"}

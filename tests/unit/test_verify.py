@@ -104,6 +104,46 @@ def test_what_left_its_interval_fails(folder, capsys, name, change, message):
     assert message in failed[0]
 
 
+def added(column, by):
+    """A change that adds ``by`` to the first value of a column."""
+    return lambda frame: frame.assign(**{column: frame[column] + by * (frame.index == 0)})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "column"),
+    [
+        ("models", added("parameters", 1), "parameters"),
+        ("models", lambda frame: frame.assign(sha256=frame["sha256"].replace(frame.loc[0, "sha256"], "0")), "sha256"),
+        ("violations", added("records", 1), "records"),
+        ("taxonomy", added("heads", -1), "heads"),
+        ("corpora", added("read", 1), "read"),
+    ],
+)
+def test_a_changed_count_or_hash_fails(folder, capsys, name, change, column):
+    edit(folder, name, change)
+    code, text = verified(capsys)
+    assert code == 1
+    failed = [line for line in text.splitlines() if line.startswith(f"FAILED {name}: ")]
+    assert failed and all(f"{column}: " in line and "(should be the same)" in line for line in failed)
+    assert f"{len(failed)} moved, 0 out of the reference's interval, {len(failed)} of those" in text
+
+
+def test_a_column_that_is_gone_fails(folder, capsys):
+    edit(folder, "violations", lambda frame: frame.drop(columns="records"))
+    edit(folder, "sink_geometry", lambda frame: frame.drop(columns="mean"))
+    code, text = verified(capsys)
+    assert code == 1
+    assert "FAILED violations: smollm2-135m, wikipedia, inversion: records: 276480 -> nan" in text
+    assert "FAILED sink_geometry: smollm2-135m, wikipedia, norm_ratio: mean: " in text
+
+
+def test_a_number_without_an_interval_may_move(folder, capsys):
+    edit(folder, "taxonomy", added("majority_share", 0.01))
+    code, text = verified(capsys)
+    assert code == 0
+    assert "1 moved, 0 out of" in text and "(no interval)" in text
+
+
 def test_a_missing_table_fails(folder, capsys):
     (folder / "results/again/tables/alignment.csv").unlink()
     code, text = verified(capsys)

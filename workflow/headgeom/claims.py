@@ -4,14 +4,15 @@ A test holds the interval [low, high] of each row against a region. The row's ou
 
     yes      the whole interval lies in the region
     no       the whole interval lies outside of it
-    unclear  anything else, a missing value too
+    unclear  the interval lies on both sides of its border
+    missing  there is no finite value or interval
 
 A claim gets two verdicts: ``replication`` from the rows of the paper's own models, ``generalisation`` from the others':
 
     reproduced               every outcome of every test is yes
-    partly                   some are
-    not reproduced           none is
-    not testable in this run there is no row
+    not reproduced           none is yes, and some are no
+    not testable in this run there is no row, or all are missing
+    partly                   anything else
 """
 
 import itertools
@@ -22,6 +23,7 @@ from typing import Any
 import pandas as pd
 
 from .errors import UserError
+from .taxonomy import REGIMES
 
 KINDS = ("replication", "generalisation")
 REPRODUCED, PARTLY, NOT, UNTESTABLE = VERDICTS = (
@@ -31,12 +33,42 @@ REGIONS = ("above", "below", "at_least", "at_most", "nonzero")
 _TEST = {"says", "table", "where", "of", "for", "value", "sizes_from", "any", "exact", "consistent", *REGIONS}
 _CLAIM = {"id", "statement", "paper", "figure", "tests", "note"}
 _LABELS = ("certificate", "score", "retention", "size")
+_METRICS = ("magnitude", "magnitude_qkvo", "entropy_high", "entropy_low", "separability", "gradient")
+# All that a column can hold; a run may lack some of it. Quantities are a table's own.
+VALUES = {
+    "by": {"all", "layer", "regime", "sink"},
+    "certificate": {
+        "measured", "inversion", "interval", "per_token", "pairs", "selected", "selected_sink", "constant_norm",
+    },
+    "distance": {"euclidean", "cosine"},
+    "metric": {"precision", "recall", "f", "margin_positive"},
+    "operations": {"all", "sink_selected"},
+    "pool": {"all", "no_sink"},
+    "ranking": {"attention", "contribution", "random"},
+    "regime": set(REGIMES),
+    "score": {"unpruned", "random", "taxonomy", *(f"taxonomy_drop_{regime}" for regime in REGIMES), *_METRICS},
+    "target": {"sink", "current"},
+}  # fmt: skip
+QUANTITIES = {
+    "contrasts": {
+        "advantage", "advantage_peak", "peak_share", "competing", "plateau", "recency", "mixer_sink",
+        "retriever_current", *(f"dominance_{regime}" for regime in REGIMES),
+    },
+    "depth": {"f_all", "f_no_sink", "sink_mass", *REGIMES},
+    "first_version": {
+        "decay_amplitude", "decay_length", "decay_mae", "decay_error", "similarity_minimum", "recall_correlation",
+    },
+    "prediction": {"correlation", "coverage", "argmax_measured", "argmax_predicted"},
+    "sink_geometry": {
+        "norm_ratio", "norm_variation", "sink_alignment", "sink_negative_share", "sink_mass", "coherence_mean",
+    },
+}  # fmt: skip
 
 
 def outcome(test: dict[str, Any], value: float, low: float, high: float) -> str:
     """Of one interval and the region of ``test``."""
-    if any(math.isnan(x) for x in (value, low, high)):
-        return "unclear"
+    if not all(math.isfinite(x) for x in (value, low, high)):
+        return "missing"
     inside, outside = [], []
     for name, within, beyond in (
         ("above", lambda x: low > x, lambda x: high <= x),
@@ -54,11 +86,15 @@ def outcome(test: dict[str, Any], value: float, low: float, high: float) -> str:
 def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str | None]) -> pd.DataFrame:
     """The rows of ``table`` that ``test`` is about, with ``low``, ``high`` and ``outcome``.
 
+    A row of no records is no evidence and left out.
     repositories: of each model of the run; None for those without.
     """
     name = test.get("value", "value")
-    asked = [name, *test.get("where", {}), *(column for where in test.get("of", {}).values() for column in where)]
-    absent = [column for column in asked if column not in table]
+    ends = {end: f"{name}_{end}" if f"{name}_{end}" in table else end for end in ("low", "high")}
+    columns = {"value": name} | (dict.fromkeys(ends, name) if test.get("exact") else ends)
+    named = [column for where in _wheres(test) for column in where]
+    sized = ["size"] if "sizes_from" in test else []
+    absent = [column for column in (*columns.values(), *named, *sized) if column not in table]
     if absent:
         raise UserError(f"{test['says']!r}: table {test['table']!r} has no column {absent[0]!r}; see docs/results.md")
     chosen = table[_matches(table, test.get("where", {}))]
@@ -70,8 +106,8 @@ def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str 
         chosen = pd.concat(parts) if parts else chosen.iloc[:0]
     if "sizes_from" in test:
         chosen = chosen[chosen["size"] >= test["sizes_from"]]
-    ends = {end: f"{name}_{end}" if f"{name}_{end}" in chosen else end for end in ("low", "high")}
-    columns = {"value": name} | (dict.fromkeys(ends, name) if test.get("exact") else ends)
+    if "records" in chosen:
+        chosen = chosen[chosen["records"] > 0]
     chosen = chosen.assign(**{key: chosen[column].astype(float) for key, column in columns.items()})
     found = [outcome(test, *map(float, row)) for row in chosen[["value", "low", "high"]].itertuples(index=False)]
     chosen = chosen.assign(outcome=pd.Series(found, index=chosen.index, dtype=object))
@@ -80,6 +116,10 @@ def rows(test: dict[str, Any], table: pd.DataFrame, repositories: dict[str, str 
     if "consistent" in test:
         chosen = _consistent(chosen, test["consistent"])
     return chosen
+
+
+def _wheres(test: dict[str, Any]) -> list[dict[str, Any]]:
+    return [test.get("where", {}), *test.get("of", {}).values()]
 
 
 def _matches(table: pd.DataFrame, where: dict[str, Any]) -> pd.Series:
@@ -91,28 +131,31 @@ def _matches(table: pd.DataFrame, where: dict[str, Any]) -> pd.Series:
 
 def _best_of_each_pair(chosen: pd.DataFrame, largest: bool) -> pd.DataFrame:
     """Of each model and corpus the row that comes nearest to a yes; of equal ones the largest or smallest value."""
-    order = chosen["outcome"].map({"yes": 0, "unclear": 1, "no": 2})
+    order = chosen["outcome"].map({"yes": 0, "unclear": 1, "no": 2, "missing": 3})
     ranked = chosen.assign(_order=order).sort_values(["_order", "value"], ascending=[True, not largest], kind="stable")
     return ranked.drop_duplicates(["model", "corpus"]).sort_index().drop(columns="_order")
 
 
 def _consistent(chosen: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Of each model the label that holds on most corpora; where it does not hold, its row says so."""
-    parts = []
-    for _, group in chosen.groupby("model", sort=False):
+    """Of each model with several corpora the label that holds on most; where it does not hold, its row says so."""
+    parts = [chosen.iloc[:0]]
+    for _, group in chosen[chosen["outcome"] != "missing"].groupby("model", sort=False):
+        if group["corpus"].nunique() < 2:
+            continue
         held = group[group["outcome"] == "yes"].groupby(column, sort=False)["corpus"].nunique()
         label = held.idxmax() if len(held) else group.loc[group["value"].idxmax(), column]
         parts.append(group[group[column] == label])
-    return pd.concat(parts) if parts else chosen
+    return pd.concat(parts)
 
 
 def verdict(outcomes: Iterable[str]) -> str:
     """Of all outcomes of a claim's tests on one kind of models."""
-    outcomes = list(outcomes)
-    if not outcomes:
+    found = set(outcomes)
+    if found <= {"missing"}:
         return UNTESTABLE
-    held = outcomes.count("yes")
-    return REPRODUCED if held == len(outcomes) else PARTLY if held else NOT
+    if found == {"yes"}:
+        return REPRODUCED
+    return NOT if "no" in found and "yes" not in found else PARTLY
 
 
 def evaluate(
@@ -129,7 +172,10 @@ def evaluate(
         for test in claim["tests"]:
             if test.get("for", kind) != kind:
                 continue
-            found = rows(test, tables[test["table"]], repositories) if test["table"] in tables else pd.DataFrame()
+            try:
+                found = rows(test, tables[test["table"]], repositories) if test["table"] in tables else pd.DataFrame()
+            except UserError as error:
+                raise UserError(f"{claim['id']}: {error}") from None
             if len(found):
                 found = found[found["model"].map(repositories).isin(paper) == (kind == "replication")]
             tests.append({"says": test["says"], "table": test["table"], "rows": _records(found)})
@@ -158,12 +204,12 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def check(content: Any, where: str, tables: Iterable[str]) -> dict[str, Any]:
+def check(content: Any, where: str, tables: Iterable[str], figures: Iterable[str]) -> dict[str, Any]:
     """A ledger as read from YAML, if it is well formed. Raises UserError that names the claim and the key.
 
-    tables: names of all that a run can have.
+    tables, figures: names of all that a run can have.
     """
-    tables = set(tables)
+    tables, figures = set(tables), set(figures)
     if not isinstance(content, dict) or not {"models", "claims"} <= content.keys():
         raise UserError(f"{where}: needs the keys 'models' and 'claims'")
     seen = set()
@@ -175,6 +221,8 @@ def check(content: Any, where: str, tables: Iterable[str]) -> dict[str, Any]:
         if name in seen:
             raise UserError(f"{where}: {name} stands there twice")
         seen.add(name)
+        if claim["figure"] not in figures:
+            raise UserError(f"{where}: {name}: no run has a figure {claim['figure']!r}; it has {sorted(figures)}")
         for test in claim["tests"]:
             unknown, regions = test.keys() - _TEST, test.keys() & set(REGIONS)
             if unknown or not regions or not {"says", "table"} <= test.keys():
@@ -184,4 +232,21 @@ def check(content: Any, where: str, tables: Iterable[str]) -> dict[str, Any]:
                 )
             if test["table"] not in tables:
                 raise UserError(f"{where}: {name}: no run has a table {test['table']!r}; see docs/results.md")
+            _check_values(f"{where}: {name}", test, content["models"])
     return content
+
+
+def _check_values(place: str, test: dict[str, Any], repositories: Iterable[str]) -> None:
+    """Raise where ``test`` asks for a repository or a value that no table can hold."""
+    unknown = test.get("of", {}).keys() - set(repositories)
+    if unknown:
+        raise UserError(f"{place}: of: {sorted(unknown)} are none of the ledger's models")
+    known = VALUES | {"quantity": QUANTITIES.get(test["table"], set())}
+    for column, wanted in (item for where in _wheres(test) for item in where.items()):
+        wanted = wanted if isinstance(wanted, list) else [wanted]
+        unknown = sorted(set(wanted) - known.get(column, set(wanted)))
+        if unknown:
+            raise UserError(
+                f"{place}: where: table {test['table']!r} never has the {column} {unknown[0]!r}, but one of "
+                f"{', '.join(sorted(known[column]))}"
+            )

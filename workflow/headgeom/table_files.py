@@ -11,7 +11,7 @@ from .files import replacing
 
 ABSENT = "–"
 
-_TYPES = {"size": "Int64"} | dict.fromkeys(("model", "corpus", "first", "second"), "str")
+_TYPES = {"size": "Int64"} | dict.fromkeys(("model", "corpus", "first", "second", "document"), "str")
 
 
 def labelled(frame: pd.DataFrame, **names: str) -> pd.DataFrame:

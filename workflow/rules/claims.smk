@@ -24,7 +24,14 @@ rule claims:
     resources:
         mem_mb=1000,
     params:
-        settings=settings(run=RUN, config=CONFIG, models=repositories(), tables=[*TABLES, *OF_REMOVAL]),
+        settings=settings(
+            run=RUN,
+            config=CONFIG,
+            models=repositories(),
+            tables=[*TABLES, *OF_REMOVAL],
+            figures=list(EVERY_FIGURE),
+            drawn=list(FIGURES),
+        ),
         code=closure.stage("claims"),
     message:
         "Holding run {RUN} against the paper's claims"

@@ -49,7 +49,7 @@ TABLES = [
 ]
 
 with open(f"{workflow.basedir}/workflow/notebooks/inputs.yaml") as stream:
-    FIGURES = yaml.safe_load(stream)
+    FIGURES = EVERY_FIGURE = yaml.safe_load(stream)
 
 
 def settings(**values):
@@ -154,6 +154,17 @@ def figures():
     return [f"figures/{RUN}/{name}.pdf" for name in FIGURES]
 
 
+def gguf_files():
+    """The name of the GGUF file of each model that comes from one, without the number of its part."""
+    found = {}
+    for name, model in MODELS.items():
+        source = model["source"]
+        paths = [file["member"] for file in source.get("files", [])] or [source.get("path", "")]
+        if ".gguf" in paths[0]:
+            found[name] = Path(paths[0]).name.removesuffix(".part00")
+    return found
+
+
 def paper_settings():
     """What the paper says of the run besides its results."""
     with open(f"{workflow.basedir}/config/claims.yaml") as stream:
@@ -165,4 +176,5 @@ def paper_settings():
         **config["statistics"],
         paper_models=[model["name"] for model in repositories() if model["repository"] in named],
         all_paper_models=list(named.values()),
+        gguf=gguf_files(),
     )

@@ -33,8 +33,8 @@ def run(options: argparse.Namespace) -> None:
         raise UserError(f"{options.source}: {error}") from error
     with replacing(options.output) as path:
         path.write_bytes(content)
-    record = provenance.record(
-        "paper", options.settings, sources={}, inputs={p.name: sha256(p) for p in options.inputs}
-    )
+    sources = sorted(path for path in options.source.parent.iterdir() if path.is_file())
+    hashes = {path.name: sha256(path) for path in (*options.inputs, *sources)}
+    record = provenance.record("paper", options.settings, sources={}, inputs=hashes)
     with replacing(options.output.with_suffix(".json")) as path:
         path.write_text(json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
