@@ -14,7 +14,7 @@ from headgeom.errors import UserError
 from projects import ROOT
 
 ORIGIN = "config/odd.yaml"
-TEXTS = ["", "..", "../..", "a b", "é", "{model}", "a;touch pwned", "$(touch pwned)", "\0", "\n", "x" * 300, "-n", "nan"]
+TEXTS = ["", "..", "a b", "é", "{model}", "a;touch pwned", "$(touch pwned)", "\0", "\n", "x" * 300, "-n", "nan"]
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(TEXTS), st.dates()
 )
