@@ -73,7 +73,7 @@ def _utf8_lines(path: Path) -> Iterator[str | None]:
             if not line:
                 return
             if len(line) > LARGEST and not line.endswith(b"\n"):
-                while not line.endswith(b"\n") and (line := stream.readline(LARGEST)):
+                while not line.endswith(b"\n") and (line := stream.readline(2**18)):
                     pass
                 yield None
                 continue
