@@ -22,13 +22,19 @@ _ROUTES = {
 
 
 class Hub(ThreadingHTTPServer):
-    """``repositories``: (type, name) -> revision -> path -> bytes; ``gated``: names whose files need the token."""
+    """``repositories``: (type, name) -> revision -> path -> bytes; ``gated``: names whose files need the token.
+
+    ``faults``: (kind of request, method) -> statuses that such requests get, one each, before they are answered.
+    ``cuts``: path -> bytes of its content after which the connection is cut, one each time it is asked for.
+    ``seen``: method, path and authorization of every request; ``ranges``: path and first byte of resumed downloads.
+    """
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.repositories, self.gated, self.seen = {}, set(), []
+        self.faults, self.cuts, self.ranges = {}, {}, []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -60,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
         for kind in ("access", "tree", "paths", "file", "info"):
             match = _ROUTES[kind].fullmatch(path)
             if match:
+                statuses = self.server.faults.get((kind, self.command))
+                if statuses:
+                    return self.send(statuses.pop(0), b"{}", {"Retry-After": "0"})
                 return self.repository(kind, *match.groups(), body=body)
         return self.send(404, b"{}")
 
@@ -79,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.send(200, b"{}")
             if path not in files:
                 return self.fail(404, "EntryNotFound")
-            return self.send(200, files[path], {"ETag": f'"{_oid(files[path])}"', "X-Repo-Commit": revision})
+            return self.send_file(path, files[path], revision)
         return self.send_json(getattr(self, kind)(name, revision, files, path, body))
 
     def info(self, name, revision, files, path, body):
@@ -94,19 +103,34 @@ class Handler(BaseHTTPRequestHandler):
         wanted = urllib.parse.parse_qs(body.decode())["paths"]
         return [entry for entry in _entries(files) if entry["path"] in wanted]
 
+    def send_file(self, path, content, revision):
+        headers = {"ETag": f'"{_oid(content)}"', "X-Repo-Commit": revision, "Accept-Ranges": "bytes"}
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if not asked:
+            return self.send(200, content, headers, cut=self.next_cut(path))
+        first, last = int(asked[1]), int(asked[2] or len(content) - 1)
+        self.server.ranges.append((path, first))
+        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+        return self.send(206, content[first : last + 1], headers, cut=self.next_cut(path))
+
+    def next_cut(self, path):
+        cuts = self.server.cuts.get(path) if self.command == "GET" else None
+        return cuts.pop(0) if cuts else None
+
     def send_json(self, content):
         self.send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
     def fail(self, status, code):
         self.send(status, b"{}", {"X-Error-Code": code, "X-Error-Message": code})
 
-    def send(self, status, content, headers=None):
+    def send(self, status, content, headers=None, cut=None):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[:cut])
+        self.close_connection = self.close_connection or cut is not None
 
 
 def _blob(name, content):

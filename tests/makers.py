@@ -55,11 +55,10 @@ def tiny_rows(path: Path, **options: int) -> Path:
 
 def tiny_corpus(path: Path, **options: int) -> Path:
     """The tiny documents as a documents.parquet, a converted corpus."""
-    from headgeom import corpora
+    from headgeom import documents
 
-    documents = (corpora.Document(**document) for document in tiny_documents(**options))
-    frame, counts = corpora.unique_documents(documents, "tiny documents")
-    corpora.write_documents(frame, path, {"source": {"kind": "local"}, **counts})
+    tiny = (documents.Document(**document) for document in tiny_documents(**options))
+    documents.write(tiny, path, "tiny documents", {"source": {"kind": "local"}})
     return path
 
 

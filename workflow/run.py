@@ -26,6 +26,17 @@ def parser_for(stage: str) -> tuple[argparse.ArgumentParser, object]:
     return parser, module
 
 
+def missing_input(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | None:
+    """The first option that names a file or folder to read which is not there, with its value."""
+    for action in parser._actions:
+        given = getattr(options, action.dest, None)
+        if action.type is Path and given and action.dest not in ("output", "log"):
+            for path in given if isinstance(given, list) else [given]:
+                if not path.exists():
+                    return f"{action.option_strings[0]} {path}"
+    return None
+
+
 def configure_logging(path: Path | None) -> None:
     """Log to ``path`` in full and to stderr in short."""
     handlers: list[logging.Handler] = [logging.StreamHandler()]
@@ -53,9 +64,15 @@ def main(arguments: list[str]) -> int:
 
     logger = logging.getLogger(stage)
     try:
+        missing = missing_input(parser, options)
+        if missing:
+            raise UserError(f"{missing}: there is no such file or folder; make it first, or correct the path.")
         module.run(options)
     except UserError as error:
         logger.error("%s", error)
+        return 1
+    except FileNotFoundError as error:
+        logger.error("%s is not there; make anew the input that it belongs to.", error.filename)
         return 1
     except Exception:
         logger.exception("unexpected error in stage %s", stage)

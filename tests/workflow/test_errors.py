@@ -16,6 +16,7 @@ CONFIG = [
     ({"extraction.sizes": [4, 2]}, "extraction.sizes: [4, 2] is not ascending"),
     ({"extraction.queries": 13}, "extraction.queries: 13 positions"),
     ({"extraction.shards": 7}, "extraction.shards: 7 shards for 6 documents"),
+    ({"extraction.pair_documents": 7}, "extraction.pair_documents: 7 of 6 documents (windows.documents.geometry)"),
     ({"models.0.source.path": "resources/none"}, "models[0].source.path: there is no 'resources/none'"),
     ({"removal.retentions": [1.0]}, "removal.retentions[0]: 1.0 is greater than or equal to the maximum of 1"),
     ({"removal.scores": ["magnitud"]}, "removal.scores[0]: 'magnitud' is not one of"),

@@ -122,6 +122,9 @@ def _check_documents(config: dict[str, Any]) -> str | None:
     shards, documents = config["extraction"]["shards"], config["windows"]["documents"]["geometry"]
     if shards > documents:
         return f"extraction.shards: {shards} shards for {documents} documents (windows.documents.geometry)"
+    pairs = config["extraction"]["pair_documents"]
+    if pairs > documents:
+        return f"extraction.pair_documents: {pairs} of {documents} documents (windows.documents.geometry); lower it"
     return None
 
 

@@ -1,69 +1,24 @@
-"""Documents of a corpus: three source formats in, one table ``id, title, text`` out.
-
-A reader yields documents in the order of the source. Empty documents are skipped and of equal texts the first is
-kept, so that no text can stand in two splits.
-"""
+"""Readers of corpora: four source formats in, documents out, in the order of the source and as a stream."""
 
 import bz2
+import csv
 import json
+import math
 import re
-from collections.abc import Iterator
-from io import StringIO
+from collections.abc import Collection, Iterator
+from itertools import chain, count, islice, tee
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
-import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from .documents import GROUP, LARGEST, Document
 from .errors import UserError
-from .tables import read_parquet, write_parquet
 from .wikitext import prose
 
-SCHEMA = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _TITLE = re.compile(r"= (?!= ).+(?<! =) =")  # = Title =, but not = = Heading = =
-
-
-class Document(NamedTuple):
-    """One text; ``id`` is unique in its corpus, ``title`` may be empty."""
-
-    id: str
-    title: str
-    text: str
-
-
-def write_documents(frame: pd.DataFrame, path: str | Path, provenance: dict[str, Any]) -> None:
-    """Write a table with the string columns id, title and text."""
-    write_parquet(frame, path, provenance, SCHEMA)
-
-
-def read_documents(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The documents (string columns id, title, text) and their provenance."""
-    return read_parquet(path)
-
-
-def unique_documents(documents: Iterator[Document], origin: str) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The table of non-empty documents with distinct texts, and how many were read, empty, duplicate and kept.
-
-    Raises UserError, naming ``origin``, if two documents share an id or if nothing is left.
-    """
-    kept: dict[str, Document] = {}
-    ids: set[str] = set()
-    read = empty = 0
-    for document in documents:
-        read += 1
-        if document.id in ids:
-            raise UserError(f"{origin}: two documents have the id {document.id!r}; ids must be unique.")
-        ids.add(document.id)
-        text = document.text.strip()
-        if not text:
-            empty += 1
-        else:
-            kept.setdefault(text, document._replace(text=text))
-    if not kept:
-        raise UserError(f"{origin} holds no documents: {read} were read and all are empty.")
-    counts = {"read": read, "empty": empty, "duplicates": read - empty - len(kept), "documents": len(kept)}
-    return pd.DataFrame(list(kept.values()), columns=Document._fields, dtype="str"), counts
 
 
 def read_mediawiki(path: Path) -> Iterator[Document]:
@@ -97,7 +52,8 @@ def _article(page: ElementTree.Element, path: Path) -> Iterator[Document]:
         raise UserError(f"{path}: a page lacks its id, ns, title or revision; is it a MediaWiki XML export?")
     markup = next((child.text for child in own["revision"] if _name(child) == "text"), None)
     if own["ns"].text == "0" and "redirect" not in own:
-        yield Document(own["id"].text or "", own["title"].text or "", prose(markup or ""))
+        text = prose(markup or "") if len(markup or "") <= LARGEST else None
+        yield Document(own["id"].text or "", own["title"].text or "", text)
 
 
 def read_lines(path: Path) -> Iterator[Document]:
@@ -106,10 +62,21 @@ def read_lines(path: Path) -> Iterator[Document]:
         yield Document(str(number), "", line)
 
 
-def _utf8_lines(path: Path) -> Iterator[str]:
-    """Lines with their ends. Raises UserError with the line and the byte in it for what is not UTF-8."""
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
+def _utf8_lines(path: Path) -> Iterator[str | None]:
+    """Lines with their ends, None for one of more than LARGEST bytes, which is never in memory.
+
+    Raises UserError with the line and the byte in it for what is not UTF-8.
+    """
+    with path.open("rb", buffering=2**20) as stream:
+        for number in count(1):
+            line = stream.readline(LARGEST + 1)
+            if not line:
+                return
+            if len(line) > LARGEST and not line.endswith(b"\n"):
+                while not line.endswith(b"\n") and (line := stream.readline(2**18)):
+                    pass
+                yield None
+                continue
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -117,22 +84,27 @@ def _utf8_lines(path: Path) -> Iterator[str]:
 
 
 def read_rows(path: Path, columns: dict[str, str]) -> Iterator[Document]:
-    """Rows of a .jsonl, .csv or .parquet table.
+    """Rows of a .jsonl, .csv or .parquet table, as a stream.
 
     ``columns`` names the table's columns for id, title and text (default: these names). An absent id is the row
     number, from 1; an absent title is empty. Raises UserError for a named column that is not there, and for no text.
     """
-    frame = _table(path)
     names = {field: columns.get(field, field) for field in Document._fields}
-    for field, name in names.items():
-        if name not in frame.columns and (field == "text" or name != field):
-            known = ", ".join(map(str, frame.columns))
-            raise UserError(f"{path} has no column {name!r}; it has: {known}. Set the corpus's `columns: {field}:`.")
-    _require_strings(frame[names["text"]], path)
-    texts = _strings(frame[names["text"]])
-    titles = _strings(frame[names["title"]]) if names["title"] in frame.columns else [""] * len(frame)
-    ids = _strings(frame[names["id"]]) if names["id"] in frame.columns else map(str, range(1, len(frame) + 1))
-    return map(Document, ids, titles, texts)
+    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    if path.suffix not in readers:
+        raise UserError(f"{path} cannot be read as rows: expected a file that ends in {', '.join(readers)}.")
+    for number, row in enumerate(readers[path.suffix](path, names), start=1):
+        if row is None:
+            yield Document(str(number), "", None)
+        else:
+            value = row.get(names["text"])
+            if not isinstance(value, str) and not _is_missing(value):
+                raise UserError(
+                    f"{path}, row {number}: {names['text']!r} is a {type(value).__name__}, not a string; make it one "
+                    "text a row."
+                )
+            title, text = (_string(row.get(names[field])) for field in ("title", "text"))
+            yield Document(_string(row.get(names["id"])) or str(number), title, text)
 
 
 def read_wikitext(path: Path, columns: dict[str, str]) -> Iterator[Document]:
@@ -141,56 +113,92 @@ def read_wikitext(path: Path, columns: dict[str, str]) -> Iterator[Document]:
     Such a title is a line `` = Title = `` between empty ones; deeper headings have more signs. What precedes the first
     is no article. The id is the article's number, from 1; the text starts with the title's line.
     """
-    lines = [row.text.strip() for row in read_rows(path, columns)]
-    empty = [True, *(not line for line in lines), True]  # of the line before each, the line, the line after it
-    starts = [
-        number
-        for number, line in enumerate(lines)
-        if empty[number] and empty[number + 2] and (_TITLE.fullmatch(line) is not None)
-    ]
-    if not starts:
+    lines = (row.text if row.text is None else row.text.strip() for row in read_rows(path, columns))
+    before, line, after = tee(chain([""], lines, [""]), 3)
+    article: list[str | None] = []
+    number = length = 0
+    for above, here, below in zip(before, islice(line, 1, None), islice(after, 2, None), strict=False):
+        if above == below == "" and here and _TITLE.fullmatch(here):
+            if article:
+                number += 1
+                yield _wikitext_article(number, article)
+            article, length = [here], 0
+        elif article and article[-1] is not None:
+            length += len(here or "")
+            article.append(here if length <= LARGEST else None)
+    if not article:
         raise UserError(f"{path} has no line ` = Title = ` between empty ones; is it WikiText? Else `format: rows`.")
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True), start=1):
-        yield Document(str(number), lines[start][1:-1].strip(), "\n".join(lines[start:end]))
+    yield _wikitext_article(number + 1, article)
 
 
-def _require_strings(column: pd.Series, path: Path) -> None:
-    """Refuse texts of another type: a list's or a number's repr would be measured as if it were prose."""
-    for number, value in enumerate(column, start=1):
-        if not isinstance(value, str) and not (pd.api.types.is_scalar(value) and pd.isna(value)):
-            kind = type(value).__name__
-            raise UserError(f"{path}, row {number}: {column.name!r} is a {kind}, not a string; make it one text a row.")
+def _wikitext_article(number: int, lines: list[str | None]) -> Document:
+    """A title's line and those under it; the last is None if they are too long."""
+    text = None if lines[-1] is None else "\n".join(line for line in lines if line is not None)
+    return Document(str(number), lines[0][1:-1].strip(), text)
 
 
-def _table(path: Path) -> pd.DataFrame:
-    readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": pd.read_parquet}
-    if path.suffix not in readers:
-        raise UserError(f"{path} cannot be read as rows: expected a file that ends in {', '.join(readers)}.")
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _string(value: Any) -> str:
+    """The value as text; what is missing becomes empty."""
+    return "" if _is_missing(value) else str(value)
+
+
+def _require_columns(known: Collection[str], names: dict[str, str], path: Path) -> None:
+    """Raise UserError if the text's column, or one that the config names, is not ``known``."""
+    for field, name in names.items():
+        if name not in known and (field == "text" or name != field):
+            listed = ", ".join(map(str, known))
+            raise UserError(f"{path} has no column {name!r}; it has: {listed}. Set the corpus's `columns: {field}:`.")
+
+
+def _parquet_rows(path: Path, names: dict[str, str]) -> Iterator[dict[str, Any]]:
     try:
-        return readers[path.suffix](path)
-    except (ValueError, pa.ArrowException) as error:
-        raise UserError(f"{path} cannot be read as {path.suffix[1:]}: {error}") from error
+        with pq.ParquetFile(path) as file:
+            _require_columns(file.schema_arrow.names, names, path)
+            wanted = [name for name in names.values() if name in file.schema_arrow.names]
+            for batch in file.iter_batches(batch_size=GROUP, columns=wanted):
+                yield from batch.to_pylist()
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise UserError(f"{path} cannot be read as parquet: {error}") from error
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    return pd.read_csv(StringIO("".join(_utf8_lines(path))), dtype=str, keep_default_na=False)
+def _csv_rows(path: Path, names: dict[str, str]) -> Iterator[dict[str, str]]:
+    def lines() -> Iterator[str]:
+        for number, line in enumerate(_utf8_lines(path), start=1):
+            if line is None:
+                raise UserError(f"{path}, line {number}: longer than {LARGEST} bytes.")
+            yield line
+
+    csv.field_size_limit(LARGEST)
+    reader = csv.reader(lines(), strict=True)
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise UserError(f"{path} cannot be read as csv: it is empty; its first line must name the columns.")
+        _require_columns(header, names, path)
+        for cells in filter(None, reader):
+            if len(cells) > len(header):
+                raise UserError(f"{path}, line {reader.line_num}: {len(cells)} values for {len(header)} columns.")
+            yield dict(zip(header, cells, strict=False))
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as csv: line {reader.line_num}: {error}.") from error
 
 
-def _read_jsonl(path: Path) -> pd.DataFrame:
-    """Values keep their JSON type: an integer id beside a missing one does not become a float."""
-    rows = []
+def _jsonl_rows(path: Path, names: dict[str, str]) -> Iterator[dict[str, Any] | None]:
+    """Objects, which need not have the same keys; None for a line that is too long."""
+    known: dict[str, None] = {}
     for number, line in enumerate(_utf8_lines(path), start=1):
         try:
-            row = json.loads(line) if line.strip() else {}
-        except ValueError as error:
+            row = None if line is None else json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, line {number}: not JSON ({error}).") from error
-        if not isinstance(row, dict):
+        if not isinstance(row, dict | None):
             raise UserError(f"{path}, line {number}: expected an object, found {type(row).__name__}.")
-        if row:
-            rows.append(row)
-    return pd.DataFrame(rows, dtype=object)
-
-
-def _strings(column: pd.Series) -> list[str]:
-    """The column as text; what is missing becomes empty."""
-    return ["" if missing else str(value) for value, missing in zip(column, column.isna(), strict=True)]
+        known.update(dict.fromkeys(row or ()))
+        if row != {}:
+            yield row
+    if known:
+        _require_columns(known, names, path)

@@ -12,7 +12,7 @@ from . import bounds, geometry, rankings, sink, winners
 from .attention import LayerView, observing
 from .errors import InvariantError, UserError
 from .estimates import TOGETHER
-from .models import input_device
+from .models import OTHER_DTYPE, input_device
 
 _SUM = 1e-3
 """How far from 1 the sum of attention weights may be: a thousand times what float32 makes of it."""
@@ -73,7 +73,9 @@ def measure_batch(
             measure()
 
     with observing(torch.tensor(rows), observe):
-        model.base_model(input_ids=tokens.to(input_device(model)), use_cache=False)
+        states = model.base_model(input_ids=tokens.to(input_device(model)), use_cache=False).last_hidden_state
+    if not states.isfinite().all():
+        raise InvariantError(f"{type(model).__name__}: its hidden states overflow in {model.dtype}; {OTHER_DTYPE}.")
     if waiting:
         measure()
     if sorted(seen) != list(range(expected)):

@@ -6,16 +6,24 @@ and the sizes and hashes of a model's files. It is written once and checked from
 
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import UserError
 from .files import sha256
 
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
 BRANCH = "main"
+BUSY = (429, 500, 502, 503, 504)
+WAITS = (1, 3, 9, 27)
+"""Seconds before each new try of what the hub was too busy for."""
 # The top level of a repository: folders hold other formats, and consolidated*.safetensors repeat the weights.
 MODEL_FILES = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
 OTHER_FILES = ("*/*", "consolidated*")
@@ -51,8 +59,13 @@ def resolve(source: dict[str, Any], role: str, locked: dict[str, Any] | None) ->
         revision = locked["revision"]
     kind, api = repo_type(role), HfApi(token=token())
     with errors({**source, "revision": revision or asked["branch"]}, kind):
-        info = api.repo_info(
-            asked["repository"], repo_type=kind, revision=revision or asked["branch"], files_metadata=kind == "model"
+        info = patiently(
+            lambda: api.repo_info(
+                asked["repository"],
+                repo_type=kind,
+                revision=revision or asked["branch"],
+                files_metadata=kind == "model",
+            )
         )
     lock = {**asked, "revision": info.sha}
     if kind == "model":
@@ -89,6 +102,34 @@ def git_hash(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
+def patiently(request: Callable[[], T]) -> T:
+    """What ``request`` returns, made anew while the hub is busy: its clients do so for some of their requests only."""
+    from huggingface_hub.errors import HTTPError
+
+    for wait in WAITS:
+        try:
+            return request()
+        except HTTPError as error:
+            status = next(filter(None, map(_status, _causes(error))), None)
+            if status not in BUSY:
+                raise
+            logger.warning("the hub answered %d; the next try is in %d s", status, wait)
+            time.sleep(wait)
+    return request()
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what it was raised for, and so on."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
 @contextmanager
 def errors(source: dict[str, Any], repo_type: str) -> Iterator[None]:
     """Turn what the hub's clients raise into a UserError that says what to do."""
@@ -107,9 +148,8 @@ def _advice(error: BaseException, source: dict[str, Any], repo_type: str) -> str
     from huggingface_hub import errors as hub_errors
 
     repository, revision = source["repository"], source.get("revision", BRANCH)
-    cause: BaseException | None = error
-    while cause is not None:
-        status = getattr(getattr(cause, "response", None), "status_code", None)
+    for cause in _causes(error):
+        status = _status(cause)
         if isinstance(cause, hub_errors.RevisionNotFoundError):
             return f"{repository} has no revision {revision}."
         gated = isinstance(cause, hub_errors.GatedRepoError) or "gated dataset" in str(
@@ -123,9 +163,13 @@ def _advice(error: BaseException, source: dict[str, Any], repo_type: str) -> str
             )
         if isinstance(cause, hub_errors.RepositoryNotFoundError):
             return f"there is no {repo_type} {repository} on the hub; look it up at {page(repository, repo_type)}."
-        cause = cause.__cause__ or cause.__context__
+        if status in BUSY:
+            return (
+                f"{repository} at {revision} could not be fetched: the hub answered {status} at every try, so it is "
+                "busy or down. Run again later."
+            )
     if isinstance(error, hub_errors.HfHubHTTPError) or not isinstance(error, (hub_errors.HTTPError, ConnectionError)):
-        return f"{repository} at {revision} could not be fetched: {error}"
+        return f"{repository} at {revision} could not be fetched: {' '.join(str(error).split())}"
     return (
         f"the hub cannot be reached ({type(error).__name__}: {error}). Is there a network? HF_HUB_OFFLINE forbids it."
     )

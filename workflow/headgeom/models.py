@@ -24,6 +24,7 @@ from .errors import UserError
 
 WORKING_BYTES = 7 * 10**9
 """What a forward pass with measurements (see `estimates`) and the GPU's libraries take besides the weights."""
+OTHER_DTYPE = "set the model's `dtype` to float32 or bfloat16"
 
 
 def load_model(
@@ -39,7 +40,7 @@ def load_model(
     with SDPA, unless ``attn_implementation`` names one. With device "cuda", a model that does not fit the first GPU is
     spread over all of them and, for the rest, main memory and disk (accelerate); ``device_map``, modules to devices,
     says where instead. Raises UserError if the checkpoint cannot be loaded whole (unknown architecture, missing,
-    unexpected or misshapen tensors), or if ``device`` is absent.
+    unexpected or misshapen tensors), if weights are not finite, or if ``device`` is absent.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("`device: cuda` in the config, but torch sees no CUDA device; use a GPU node or `device: cpu`.")
@@ -69,6 +70,7 @@ def load_model(
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"{checkpoint} cannot be loaded: {error}") from error
     refuse_incomplete(info, str(checkpoint))
+    refuse_not_finite(model, dtype, str(checkpoint))
     return model.eval() if device_map else model.to(device).eval()
 
 
@@ -104,6 +106,18 @@ def refuse_incomplete(info: dict[str, Any], origin: str) -> None:
     said = [f"{kind}: {_some(names)}" for kind, names in problems.items() if names]
     if said or info.get("error_msgs"):
         raise UserError(f"{origin} does not fit its config; {'; '.join(said + list(info.get('error_msgs', ())))}.")
+
+
+def refuse_not_finite(model: PreTrainedModel, dtype: str, origin: str) -> None:
+    """Raise UserError, naming the tensor, for weights that are not finite; those offloaded to disk are not looked at.
+
+    Numbers beyond 65,504 become infinite in float16.
+    """
+    for name, parameter in model.named_parameters():
+        if not parameter.is_meta and not parameter.isfinite().all():
+            mend = f"{OTHER_DTYPE}, if it is whole" if dtype == "float16" else "the checkpoint is damaged"
+            where = "" if dtype == "auto" else f" in {dtype}"
+            raise UserError(f"{origin}: the tensor {name} holds NaN or infinite values{where}; {mend}.")
 
 
 def _some(names: Any, most: int = 5) -> str:

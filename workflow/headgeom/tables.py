@@ -12,7 +12,7 @@ from .errors import UserError
 from .files import replacing
 from .provenance import canonical
 
-_KEY = b"provenance"
+KEY = b"provenance"
 
 
 def write_parquet(
@@ -25,13 +25,18 @@ def write_parquet(
     """
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
     with replacing(path) as temporary:
-        pq.write_table(table.replace_schema_metadata({_KEY: canonical(provenance).encode()}), temporary)
+        pq.write_table(table.replace_schema_metadata({KEY: canonical(provenance).encode()}), temporary)
 
 
 def read_parquet(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table and the provenance that ``write_parquet`` wrote. Raises UserError if there is no provenance."""
-    table = pq.read_table(path)
-    metadata = table.schema.metadata or {}
-    if _KEY not in metadata:
+    provenance = read_provenance(path)
+    return pq.read_table(path).to_pandas(), provenance
+
+
+def read_provenance(path: str | Path) -> dict[str, Any]:
+    """The provenance alone. Raises UserError if there is none."""
+    metadata = pq.read_metadata(path).metadata or {}
+    if KEY not in metadata:
         raise UserError(f"{path} has no provenance in its metadata: it was not written by this workflow.")
-    return table.to_pandas(), json.loads(metadata[_KEY])
+    return json.loads(metadata[KEY])

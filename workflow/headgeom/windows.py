@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 SPLITS = ("geometry", "score", "evaluate")
@@ -43,7 +43,7 @@ def cut(content: list[int], bos: int, length: int, draw: int) -> tuple[int, list
 
 
 def windows(
-    texts: dict[str, str],
+    texts: Mapping[str, str],
     tokenize: Callable[[str], list[int]],
     *,
     seed: int,

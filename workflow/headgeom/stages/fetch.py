@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -137,12 +138,14 @@ def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
     repository, revision = source["repository"], source["revision"]
     token, repo_type = hub.token(), hub.repo_type(role)
     with hub.errors(source, repo_type):
-        listed = HfApi(token=token).repo_info(repository, repo_type=repo_type, revision=revision)
+        api = HfApi(token=token)
+        listed = hub.patiently(lambda: api.repo_info(repository, repo_type=repo_type, revision=revision))
         if repo_type == "dataset":
-            return fetch_rows(source, token, folder / "rows.parquet")
+            return hub.patiently(lambda: fetch_rows(source, token, folder / "rows.parquet"))
         names = [file.rfilename for file in listed.siblings or () if "/" not in file.rfilename]
         refuse_without_safetensors(names, f"{repository} at {revision}")
-        snapshot_download(
+        download = partial(
+            snapshot_download,
             repository,
             revision=revision,
             local_dir=folder,
@@ -150,6 +153,7 @@ def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
             ignore_patterns=list(hub.OTHER_FILES),
             token=token,
         )
+        hub.patiently(download)  # a new try takes up what is in the folder
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     return folder
 

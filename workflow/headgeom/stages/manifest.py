@@ -77,7 +77,7 @@ def record_of(path: Path) -> dict[str, Any]:
         with h5py.File(path) as file:
             return json.loads(file.attrs["provenance"])
     if path.suffix == ".parquet":
-        return tables.read_parquet(path)[1]
+        return tables.read_provenance(path)
     beside = path.with_suffix(".json")
     if not beside.is_file():
         raise UserError(f"{path} has no provenance: {beside} is missing. Make both anew")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .. import models, provenance, tables, windows
+from .. import documents, models, provenance, tables, windows
 from ..errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def add_arguments(parser) -> None:
 def run(options) -> None:
     """Write the windows; too few documents of the length are an error."""
     settings = options.settings
-    frame, corpus = tables.read_parquet(options.documents)
+    corpus, texts = tables.read_provenance(options.documents), documents.Texts(options.documents)
     model = json.loads((options.checkpoint / "provenance.json").read_text())
     _check_length(settings, model)
     tokenizer = models.load_tokenizer(options.checkpoint)
@@ -36,7 +36,6 @@ def run(options) -> None:
         short += len(tokens) < settings["length"] - 1
         return tokens
 
-    texts = dict(zip(frame["id"], frame["text"], strict=True))
     names = ("seed", "model", "corpus", "length", "documents")
     cut = list(windows.windows(texts, tokenize, bos=bos, **{name: settings[name] for name in names}))
     wanted = sum(settings["documents"].values())
@@ -51,7 +50,7 @@ def run(options) -> None:
         settings,
         sources={"model": model, "corpus": corpus},
         bos={"token": bos, "rule": rule},
-        documents=len(frame),
+        documents=len(texts),
         too_short=short,
         read=len(cut) + short,
     )
