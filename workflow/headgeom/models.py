@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -67,8 +68,8 @@ def load_model(
             output_loading_info=True,
             **local,
         )
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise UserError(f"{checkpoint} cannot be loaded: {error}") from error
+    except (OSError, ValueError, KeyError, ArithmeticError, SafetensorError, StrictDataclassError) as error:
+        raise UserError(f"{checkpoint} cannot be loaded: {' '.join(str(error).split())}") from error
     refuse_incomplete(info, str(checkpoint))
     refuse_not_finite(model, dtype, str(checkpoint))
     return model.eval() if device_map else model.to(device).eval()

@@ -14,6 +14,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from .errors import UserError
+from .models import OTHER_DTYPE
+
 _TRIED = 16
 
 
@@ -84,7 +87,7 @@ def why_not(model: PreTrainedModel, window: Tensor) -> str | None:
     """Why the model cannot be run from the states that enter a layer; None if it can.
 
     Tried on the first tokens of a window [1, length] from an early, a middle and the last layer: later layers may use
-    more of earlier ones than their states, such as keys and values.
+    more of earlier ones than their states, such as keys and values. Raises UserError if the logits are not finite.
     """
     window, name = window[:, :_TRIED], type(model).__name__
     try:
@@ -97,6 +100,8 @@ def why_not(model: PreTrainedModel, window: Tensor) -> str | None:
         return str(error)
     except Exception as error:  # what an architecture does without its first layers is not foreseeable
         return f"{name} does not run from a later layer ({type(error).__name__}: {error})"
+    if not expected.isfinite().all():
+        raise UserError(f"{name}: its logits are not finite in {model.dtype}; {OTHER_DTYPE}.")
     tolerance = torch.finfo(model.dtype).eps ** 0.5
     for start, again in found.items():
         if not torch.allclose(again, expected, rtol=tolerance, atol=tolerance * float(expected.abs().max())):

