@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 import makers
-
-ROOT = Path(__file__).resolve().parents[2]
+from projects import copy_project
 
 
 @dataclass(frozen=True)
@@ -71,23 +70,10 @@ class Project:
         return Project(target)
 
 
-def make_project(target: Path) -> Project:
-    """The files that git tracks or would track, as they are."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
-    return Project(target)
-
-
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory) -> Project:
     """A project without results, and with the tiny model and corpus; not to be changed."""
-    project = make_project(tmp_path_factory.mktemp("fresh"))
+    project = Project(copy_project(tmp_path_factory.mktemp("fresh")))
     makers.make_micro(project.root / "resources/micro")
     return project
 
