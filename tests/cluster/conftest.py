@@ -102,7 +102,10 @@ def sender(cluster) -> Iterator[Callable[..., Run]]:
     for run in runs:
         if run.process.poll() is None:
             run.process.terminate()
-            run.process.wait(timeout=120)
+            try:
+                run.process.wait(timeout=120)
+            except subprocess.TimeoutExpired:
+                run.process.kill()
 
 
 @pytest.fixture
