@@ -1,5 +1,6 @@
-"""Copies of the project to run Snakemake in."""
+"""Copies of the project to run Snakemake in, and what a finished run must have."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -83,7 +85,7 @@ class Project:
         return Project(target)
 
 
-def make_project(target: Path) -> Project:
+def copy_project(target: Path) -> Path:
     """The files that git tracks or would track, as they are."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -93,13 +95,29 @@ def make_project(target: Path) -> Project:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
-    return Project(target)
+    return target
+
+
+def check_smoke_run(root: Path) -> None:
+    """The smoke run in ``root`` has come to its end: every figure, the paper, and measurements of the real model."""
+    names = yaml.safe_load((root / "workflow/notebooks/inputs.yaml").read_text())
+    assert {path.stem for path in root.glob("figures/smoke/*.pdf")} == set(names)
+    assert (root / "paper/smoke/replication.pdf").read_bytes().startswith(b"%PDF")
+    listed = {file["path"] for file in json.loads((root / "results/smoke/manifest.json").read_text())["files"]}
+    assert listed >= {f"figures/smoke/{name}.pdf" for name in names}
+    tables = root / "results/smoke/tables"
+    frame = pd.read_csv(tables / "separability.csv").query("metric == 'f' and pool == 'all'")
+    f = frame.set_index(["ranking", "size"])["mean"]
+    assert f["attention", 8] > 2 * f["random", 8]
+    losses = pd.read_csv(tables / "removal.csv")
+    assert 3 < losses.query("score == 'unpruned'")["loss"].item() < 4.5
+    assert len(pd.read_csv(tables / "head_scan.csv")) == 30 * 9
 
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory) -> Project:
     """A project without results, and with the tiny model and corpus; not to be changed."""
-    project = make_project(tmp_path_factory.mktemp("fresh"))
+    project = Project(copy_project(tmp_path_factory.mktemp("fresh")))
     makers.make_micro(project.root / "resources/micro")
     return project
 

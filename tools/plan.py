@@ -24,10 +24,12 @@ from headgeom.errors import UserError  # noqa: E402
 
 GB = 10**9
 ROW_BYTES = 5000
+UNKNOWN = "  its size is not known: state its `shape`, or fetch and convert it first"
 ASSUMPTIONS = """\
 Assumptions
 - Time: {flops:.0e} operations a second in the forward pass, {numbers:.1e} numbers a second in the measurement;
   {origin}.
+- Head removal: at most, as if each pruned model had whole passes; they start at the first removed head.
 - Memory: {libraries:.1f} GB for libraries, the weights, and what measuring holds at once.
 - Downloads: a model's size is that of its lock file, else 2 bytes a weight; a streamed document has {row} kB.
 - Disk: downloads (checkpoints are hard links where the file system has them, else twice that) and results.
@@ -88,13 +90,13 @@ def plan(config: dict[str, Any], seconds: float | None) -> str:
     """The estimate as text; ``seconds``: measured time of a document, instead of the estimate."""
     documents = config["windows"]["documents"]["geometry"] * len(config["corpora"])
     lines = [
-        f"{'model':24}{'weights':>12}{'s/document':>12}{'hours':>9}{'peak memory':>14}{'download':>11}{'results':>10}"
+        f"{'extract':24}{'weights':>12}{'s/document':>12}{'hours':>9}{'peak memory':>14}{'download':>11}{'results':>10}"
     ]
     totals = [0.0, 0.0, 0.0]
     for model in config["models"]:
         shape = shape_of(model)
         if shape is None:
-            lines.append(f"{model['name']:24}  its size is not known: state its `shape`, or fetch and convert it first")
+            lines.append(f"{model['name']:24}{UNKNOWN}")
             continue
         each = seconds or estimates.document_seconds(shape, config)
         figures = (
@@ -116,6 +118,34 @@ def plan(config: dict[str, Any], seconds: float | None) -> str:
     return "\n".join(lines)
 
 
+def removal_hours(config: dict[str, Any]) -> str:
+    """Hours of each rule of head removal, by model, as text; empty for a run without it."""
+    removal = config.get("removal")
+    if not removal:
+        return ""
+    rules = estimates.removal_jobs(config)
+    lines = [f"{'head removal, hours':24}" + "".join(f"{name:>17}" for name in (*rules, "all"))]
+    totals = [0.0] * (len(rules) + 1)
+    for model in config["models"]:
+        if model["name"] not in removal["models"]:
+            continue
+        shape = shape_of(model)
+        if shape is None:
+            lines.append(f"{model['name']:24}{UNKNOWN}")
+            continue
+        passes = [
+            sum(estimates.removal_passes(rule, shape, config, score) for score in jobs) for rule, jobs in rules.items()
+        ]
+        hours = [
+            estimates.passes_seconds(shape, config, each) * len(removal["corpora"]) / 3600
+            for each in (*passes, sum(passes))
+        ]
+        totals = [total + figure for total, figure in zip(totals, hours, strict=True)]
+        lines.append(f"{model['name']:24}" + "".join(f"{figure:>17.2f}" for figure in hours))
+    lines.append(f"{'all':24}" + "".join(f"{total:>17.2f}" for total in totals))
+    return "\n".join(lines)
+
+
 def gated(config: dict[str, Any]) -> str:
     """Licences to accept; empty if there are none."""
     pages = [
@@ -131,7 +161,9 @@ def main() -> None:
     """Print the plan of a config."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help="config file")
-    parser.add_argument("--seconds", type=float, help="seconds a document of every model, as measured")
+    parser.add_argument(
+        "--seconds", type=float, help="seconds that extract takes for a document of every model, as measured"
+    )
     options = parser.parse_args()
     try:
         config = load(options.config)
@@ -140,7 +172,8 @@ def main() -> None:
         sys.exit(f"plan: {error}")
     device = config["device"]
     where = "GPU" if device == "cuda" else "single-core CPU"
-    print(f"Run {config['run']}, on {device}: hours are {where} hours of the rule extract.\n\n{table}\n\n{text}\n")
+    print(f"Run {config['run']}, on {device}: hours are {where} hours.\n\n{table}\n\n{text}\n")
+    print(removal_hours(config), end="\n\n" if config.get("removal") else "")
     origin = "measured on one core" if device == "cpu" else "assumed, for no GPU was measured; else pass --seconds"
     facts = {"flops": estimates.FLOPS[device], "numbers": estimates.NUMBERS[device], "origin": origin}
     facts |= {"libraries": estimates.LIBRARIES[device] / GB, "row": ROW_BYTES // 1000}

@@ -1,4 +1,4 @@
-"""A running cluster, and a copy of the project whose micro run is sent there."""
+"""A running cluster, and copies of the project whose runs are sent there."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ import pytest
 from one_node import PROGRAMS, OneNode
 
 import makers
+from projects import copy_project
 
-ROOT = Path(__file__).resolve().parents[2]
 # What this cluster needs said besides the profile: no accounting database, jobs of seconds.
 OPTIONS = ["--slurm-no-account", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "6"]
 TOKENS = "results/micro/tokens/tiny/words.parquet"
@@ -50,15 +50,15 @@ class Run:
 
     def finish(self) -> int:
         """Wait; the exit code."""
-        return self.process.wait(timeout=600)
+        return self.process.wait(timeout=1800)
 
     @property
     def text(self) -> str:
         return self.log.read_text()
 
-    def jobs(self, rule: str) -> list[dict[str, str]]:
-        """Slurm's facts of the run's jobs of a rule (or ``group_NAME``), in the order of submission."""
-        folder = f"/{rule}_" if rule.startswith("group_") else f"/rule_{rule}/"
+    def jobs(self, rule: str = "") -> list[dict[str, str]]:
+        """Slurm's facts of the run's jobs, or of those of a rule (or ``group_NAME``), in the order of submission."""
+        folder = f"/{rule}_" if rule.startswith("group_") else f"/rule_{rule}/" if rule else ""
         return [job for job in self.cluster.jobs()[self.before :] if folder in job["StdOut"]]
 
     def wait_for(self, rule: str, state: str = "RUNNING", number: int = 1) -> dict[str, str]:
@@ -72,20 +72,17 @@ class Run:
         raise AssertionError(f"no job {number} of {rule} became {state}:\n{self.text}")
 
 
+@pytest.fixture
+def fresh(tmp_path) -> Path:
+    """A copy of the project, with nothing made."""
+    return copy_project(tmp_path / "project")
+
+
 @pytest.fixture(scope="session")
-def fresh(tmp_path_factory) -> Path:
-    """A copy of the project with the sources of the micro run; not to be changed."""
-    folder = tmp_path_factory.mktemp("project") / "project"
-    made = shutil.ignore_patterns(".*", "resources", "results", "figures", "__pycache__")
-    shutil.copytree(ROOT, folder, ignore=made)
+def prepared(tmp_path_factory) -> Path:
+    """The micro run with checkpoint and tokens made, without the cluster: extraction is next. Not to be changed."""
+    folder = copy_project(tmp_path_factory.mktemp("prepared") / "project")
     makers.make_micro(folder / "resources" / "micro")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def prepared(fresh, tmp_path_factory) -> Path:
-    """The same with checkpoint and tokens made, without the cluster: extraction is next."""
-    folder = shutil.copytree(fresh, tmp_path_factory.mktemp("prepared") / "project")
     command = [sys.executable, "-m", "snakemake", "--cores", "2", TOKENS, "--configfile", "config/micro.yaml"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -93,18 +90,31 @@ def prepared(fresh, tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def submit(request, cluster, tmp_path) -> Iterator[Callable[..., Run]]:
-    """Starts the micro run, or some of its files, in this test's own copy of ``prepared``, or of ``fresh``."""
-    folder = shutil.copytree(request.getfixturevalue(getattr(request, "param", "prepared")), tmp_path / "project")
+def sender(cluster) -> Iterator[Callable[..., Run]]:
+    """Starts runs, or some of their files: the folder of a project, options, and the config."""
     runs: list[Run] = []
 
-    def start(*options: str, config: str = "config/micro.yaml") -> Run:
+    def start(folder: Path, *options: str, config: str) -> Run:
         runs.append(Run(folder, cluster, (*options, "--configfile", config)))
         return runs[-1]
 
-    start.folder = folder
     yield start
     for run in runs:
         if run.process.poll() is None:
             run.process.terminate()
-            run.process.wait(timeout=120)
+            try:
+                run.process.wait(timeout=120)
+            except subprocess.TimeoutExpired:
+                run.process.kill()
+
+
+@pytest.fixture
+def submit(sender, prepared, tmp_path) -> Callable[..., Run]:
+    """Starts the micro run, or some of its files, in this test's own copy of ``prepared``."""
+    folder = shutil.copytree(prepared, tmp_path / "project")
+
+    def start(*options: str, config: str = "config/micro.yaml") -> Run:
+        return sender(folder, *options, config=config)
+
+    start.folder = folder
+    return start

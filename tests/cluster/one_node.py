@@ -65,6 +65,8 @@ class OneNode:
         self.state = state
         search = f"{state}/bin:{os.environ['PATH']}:/usr/sbin"
         self.environment = {**os.environ, "SLURM_CONF": f"{state}/slurm.conf", "PATH": search}
+        # Jobs have more threads than the machine has cores; those that wait should sleep, not spin.
+        self.environment["OMP_WAIT_POLICY"] = "PASSIVE"
 
     def start(self) -> None:
         """Start the daemons and wait until the node is idle; RuntimeError, with their logs' errors, if it never is."""

@@ -1,15 +1,23 @@
-"""The micro run through sbatch on a real Slurm; jobs that are killed, and jobs that ask for a GPU."""
+"""The smoke run through sbatch on a real Slurm; jobs that are killed, and jobs that ask for a GPU."""
 
 from pathlib import Path
 
+import plan
 import pytest
 import torch
-import yaml
 
 from headgeom import estimates
+from projects import check_smoke_run
 
 pytestmark = pytest.mark.slow
 SHARDS = [f"results/micro/geometry/tiny/words/shard-{shard}-of-2.nc" for shard in range(2)]
+
+# Jobs of the smoke run by rule, and the rules that run where Snakemake does.
+SUBMITTED = {
+    "convert_model": 1, "convert_corpus": 1, "tokenize": 1, "extract": 2, "metrics": 1, "taxonomy": 1, "bounds": 1,
+    "head_scores": 1, "removal": 4, "regime_ablation": 1, "head_scan": 2, "group_figures": 2,
+}  # fmt: skip
+LOCAL = ["fetch_model", "fetch_corpus", "tables", "removal_tables", "figure", "claims", "paper", "manifest"]
 
 
 def granted(job, kind):
@@ -17,24 +25,26 @@ def granted(job, kind):
     return int(dict(part.split("=") for part in job["TRES"].split(","))[kind].removesuffix("M"))
 
 
-@pytest.mark.parametrize("submit", ["fresh"], indirect=True)
-def test_the_micro_run_ends_in_figures_with_a_job_a_rule_as_the_profile_says(submit):
-    run = submit()
+@pytest.mark.real
+def test_the_smoke_run_ends_in_paper_and_figures_with_a_job_a_rule_as_the_profile_says(sender, fresh):
+    run = sender(fresh, config="config/smoke.yaml")
     assert run.finish() == 0, run.text
-    assert len(list((submit.folder / "figures/micro").glob("*.pdf"))) >= 7
-    numbers = {rule: len(run.jobs(rule)) for rule in ("convert_model", "convert_corpus", "tokenize", "extract")}
-    assert numbers == {"convert_model": 1, "convert_corpus": 1, "tokenize": 1, "extract": 2}
-    assert len(run.jobs("group_figures")) == 1
-    assert not [rule for rule in ("fetch_model", "fetch_corpus", "tables", "figure") if run.jobs(rule)]
-    shard, tokens = run.jobs("extract")[0], run.jobs("tokenize")[0]
-    assert (granted(shard, "cpu"), granted(tokens, "cpu")) == (4, 1)
-    shape = estimates.from_checkpoint(submit.folder / "resources/models/tiny/checkpoint")
-    config = yaml.safe_load((submit.folder / "config/micro.yaml").read_text()) | {"device": "cpu"}
-    config["extraction"]["batch_size"] = 1
-    expected = estimates.host_memory(shape, "float32", config)
-    assert (granted(shard, "mem"), granted(tokens, "mem")) == (expected, 4000)
-    assert (shard["TimeLimit"], tokens["TimeLimit"]) == ("00:30:00", "01:00:00")
-    assert "TresPerJob" not in shard
+    check_smoke_run(fresh)
+    assert {rule: len(run.jobs(rule)) for rule in SUBMITTED} == SUBMITTED
+    assert not [rule for rule in LOCAL if run.jobs(rule)]
+    assert {job["JobState"] for job in run.jobs()} == {"COMPLETED"}
+    shape = estimates.from_checkpoint(fresh / "resources/models/smollm2-135m/checkpoint")
+    config = plan.load(str(fresh / "config/smoke.yaml"))
+    expected = {
+        "extract": (4, estimates.host_memory(shape, "float32", config)),
+        "removal": (4, estimates.removal_memory(shape, "float32", config)),
+        "head_scan": (4, estimates.removal_memory(shape, "float32", config)),
+        "tokenize": (1, 4000),
+    }
+    jobs = {rule: run.jobs(rule)[0] for rule in expected}
+    assert {rule: (granted(job, "cpu"), granted(job, "mem")) for rule, job in jobs.items()} == expected
+    assert (jobs["extract"]["TimeLimit"], jobs["tokenize"]["TimeLimit"]) == ("00:30:00", "01:00:00")
+    assert "TresPerJob" not in jobs["extract"]
 
 
 def test_a_cancelled_job_is_tried_again(submit, cluster):

@@ -18,6 +18,8 @@ import pytest
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from projects import check_smoke_run, copy_project
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not lock.on_reference_platform(), reason="the local channel has Python 3.11 for Linux x86_64"),
@@ -98,10 +100,10 @@ def test_environments_are_different(environments):
     assert len({environment["prefix"] for environment in environments.values()}) == len(lock.ROLES)
 
 
-def test_micro_run(snakemake, tmp_path):
-    project = tmp_path / "project"
-    made = shutil.ignore_patterns(".*", "resources", "results", "figures")
-    shutil.copytree(lock.ROOT, project, ignore=made)
-    subprocess.run([sys.executable, "tests/makers.py", "resources/micro"], cwd=project, check=True)
-    snakemake(project, "--configfile", "config/micro.yaml")
-    assert list((project / "figures" / "micro").glob("*.pdf"))
+@pytest.mark.real
+def test_smoke_run(snakemake, tmp_path):
+    """The real model, from download to paper, with every rule in its own environment."""
+    project = copy_project(tmp_path / "project")
+    snakemake(project, "--configfile", "config/smoke.yaml")
+    check_smoke_run(project)
+    shutil.rmtree(project)  # a gigabyte

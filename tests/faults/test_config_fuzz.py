@@ -82,7 +82,7 @@ def test_the_unchanged_config_is_taken(there):
     assert validated(valid(), ORIGIN)["models"][0]["title"] == "tiny"
 
 
-ODD = ["a b", "é ü", "a;touch pwned", "$(touch pwned)", "a{model}b", "'quoted\"", "-n"]
+ODD = ["a b", "é ü", "a;touch pwned", "$(touch pwned)", "'quoted\"", "-n"]
 
 
 @pytest.mark.slow
@@ -97,6 +97,13 @@ def test_a_path_of_odd_characters_is_one_path(fresh, tmp_path, name):
     project.snakemake("resources/corpora/words/documents.parquet", config=config)
     assert (project.root / "resources/corpora/words/documents.parquet").is_file()
     assert not list(project.root.rglob("pwned"))
+
+
+def test_a_path_with_braces_is_refused(there):
+    """Snakemake would look for wildcards in it."""
+    config = changed(valid(), ("corpora", 0, "source", "path"), "set", "a{model}b")
+    with pytest.raises(UserError, match=r"corpora\[0\]\.source\.path: 'a\{model\}b' does not match .* without braces"):
+        validated(config, ORIGIN)
 
 
 @pytest.mark.slow

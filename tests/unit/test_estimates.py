@@ -97,7 +97,40 @@ def test_the_plan_of_the_papers_run_tells_jobs_hours_memory_and_licences():
     assert re.search(r"^extract +32$", done.stdout, re.MULTILINE)
     rows = re.findall(r"^(\S+) +[\d.]+ B +[\d.]+ +[\d.]+ +([\d.]+) GB", done.stdout, re.MULTILINE)
     assert {name: float(size) > 13 for name, size in rows} == dict.fromkeys(PARAMETERS, True)
+    (header,) = re.findall(r"^head removal, hours +(.+)$", done.stdout, re.MULTILINE)
+    assert header.split() == ["head_scores", "removal", "regime_ablation", "head_scan", "all"]
+    hours = dict(re.findall(rf"^({'|'.join(PARAMETERS)}|all)((?: +\d+\.\d\d){{5}})$", done.stdout, re.MULTILINE))
+    assert hours.keys() == {*PARAMETERS, "all"}
+    assert all(float(number) > 0 for row in hours.values() for number in row.split())
     assert done.stdout.count("https://huggingface.co/") == 3 and "Assumptions" in done.stdout
+
+
+def test_the_plan_of_head_removal_adds_up():
+    rows = [line.split()[-5:] for line in plan.removal_hours(PAPER).splitlines()[1:]]
+    numbers = [[float(number) for number in row] for row in rows]
+    assert len(numbers) == 5
+    assert [sum(row[:-1]) for row in numbers] == pytest.approx([row[-1] for row in numbers], abs=0.03)
+    assert [sum(column) for column in zip(*numbers[:-1], strict=True)] == pytest.approx(numbers[-1], abs=0.03)
+    assert plan.removal_hours({**PAPER, "removal": None}) == ""
+    unknown = [{"name": "llama-2-7b"}]
+    assert "its size is not known" in plan.removal_hours({**PAPER, "models": unknown})
+
+
+def test_only_the_random_order_takes_a_pass_for_each_seed():
+    shape = estimates.from_config(PAPER["models"][0]["shape"])
+    passes = {score: estimates.removal_passes("removal", shape, PAPER, score) for score in ("random", "magnitude")}
+    assert passes == {"random": (1 + 5 * 5) * 64, "magnitude": (1 + 5) * 64}
+    assert estimates.removal_passes("head_scan", shape, PAPER) == (1 + 32 * 32 / 8) * 4
+    assert estimates.removal_passes("regime_ablation", shape, PAPER) == (1 + 6 * 5) * 64
+
+
+def test_every_rule_that_loads_a_model_asks_for_memory_by_its_size():
+    rules = [rule for file in sorted(ROOT.glob("workflow/rules/*.smk")) for rule in file.read_text().split("\nrule ")]
+    loading = [rule for rule in rules if 'checkpoint="resources' in rule and not rule.startswith("tokenize:")]
+    assert [rule.split(":")[0] for rule in loading] == [
+        "extract", "head_scores", "removal", "regime_ablation", "head_scan", "export",
+    ]  # fmt: skip
+    assert all("mem_mb=lambda wildcards, input, attempt: " in rule for rule in loading)
 
 
 def test_a_plan_with_a_measured_time_adds_up():

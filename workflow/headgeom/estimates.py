@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+RANDOM = "random"
+"""The score that is drawn, several times; it always runs beside those of the config."""
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 MB = 10**6
 # Measured on one core of a CPU at 256 to 1024 tokens (docs/cluster.md); on a GPU assumed: an A100 or better at a third
@@ -119,10 +121,40 @@ def removal_memory(shape: Shape, dtype: str, config: dict[str, Any]) -> int:
     return host_memory(shape, dtype, config) + math.ceil(1.25 * packed / MB)
 
 
+def removal_passes(rule: str, shape: Shape, config: dict[str, Any], score: str | None = None) -> float:
+    """Windows that a job of head removal passes through the model, or as much work; ``score`` is the job's, if any.
+
+    At most: pruned models start at their first removed head, and are counted as if each had whole passes.
+    """
+    removal, documents = config["removal"], config["windows"]["documents"]
+    if rule == "head_scores":
+        return 4 * documents["score"]  # one for entropies; the gradient's, and back again
+    if rule == "removal":
+        draws = removal["seeds"] if score == RANDOM else 1
+        return (1 + len(removal["retentions"]) * draws) * documents["evaluate"]
+    if rule == "regime_ablation":
+        # Three regimes, each with its control.
+        return (1 + 6 * removal["seeds"]) * documents["evaluate"]
+    return (1 + shape.layers * shape.heads / removal["scan_shards"]) * removal["scan_documents"]
+
+
+def removal_jobs(config: dict[str, Any]) -> dict[str, list[str | None]]:
+    """The jobs of each rule of head removal for a (model, corpus) pair, by score where the rule has a job a score."""
+    removal = config["removal"]
+    scores = [RANDOM, *removal["scores"]]
+    once = [None]
+    shards = once * removal["scan_shards"]
+    return {"head_scores": once, "removal": scores, "regime_ablation": once, "head_scan": shards}
+
+
+def passes_seconds(shape: Shape, config: dict[str, Any], passes: float) -> float:
+    """Seconds that ``passes`` windows take through the model, the vocabulary head included."""
+    return passes * 2 * shape.parameters * config["windows"]["length"] / FLOPS[config["device"]]
+
+
 def passes_minutes(shape: Shape, config: dict[str, Any], passes: float) -> int:
-    """Minutes to ask for ``passes`` windows through the model, the vocabulary head included: as ``shard_minutes``."""
-    seconds = passes * 2 * shape.parameters * config["windows"]["length"] / FLOPS[config["device"]]
-    return max(30, math.ceil(10 + 3 * seconds / 60))
+    """Minutes to ask for ``passes`` windows: as ``shard_minutes``."""
+    return max(30, math.ceil(10 + 3 * passes_seconds(shape, config, passes) / 60))
 
 
 def shard_bytes(shape: Shape, config: dict[str, Any]) -> int:
@@ -131,7 +163,7 @@ def shard_bytes(shape: Shape, config: dict[str, Any]) -> int:
 
 
 def conversion_memory(source: str | Path) -> int:
-    """MB of main memory that converting the fetched folder takes.
+    """MB of main memory that converting the fetched folder takes, or writing a checkpoint anew without some heads.
 
     A GGUF file of 4 bits a weight becomes 8 times as large, and stands there twice. Raises FileNotFoundError, naming
     the folder, if it is not there yet.

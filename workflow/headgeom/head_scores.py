@@ -24,6 +24,7 @@ from transformers import PreTrainedModel
 
 from . import losses, projections, restart
 from .attention import LayerView, gating, observing
+from .models import input_device
 from .statistics import precision_recall_f
 from .taxonomy import REGIMES
 
@@ -42,8 +43,8 @@ def entropies(model: PreTrainedModel, tokens: Tensor, rows: list[int]) -> np.nda
         layers[view.layer] = torch.special.entr(view.weights).sum(-1).mean(-1)
 
     with observing(torch.tensor(rows), observe):
-        model.base_model(input_ids=tokens.to(model.device), use_cache=False)
-    return torch.stack([layers[layer] for layer in sorted(layers)], dim=1).cpu().numpy()
+        model.base_model(input_ids=tokens.to(input_device(model)), use_cache=False)
+    return torch.stack([layers[layer].cpu() for layer in sorted(layers)], dim=1).numpy()
 
 
 def gradients(model: PreTrainedModel, tokens: Tensor, heads: tuple[int, int]) -> np.ndarray:
@@ -52,8 +53,8 @@ def gradients(model: PreTrainedModel, tokens: Tensor, heads: tuple[int, int]) ->
     ``heads`` is (layers, heads). Each document has gates of its own, so that signs cannot cancel between documents.
     """
     model.requires_grad_(False)
-    tokens = tokens.to(model.device)
-    gates = torch.ones(len(tokens), *heads, device=model.device, requires_grad=True)
+    tokens = tokens.to(input_device(model))
+    gates = torch.ones(len(tokens), *heads, device=tokens.device, requires_grad=True)
     problem = restart.why_not(model, tokens[:1])
     with gating(gates):
         if problem:
@@ -85,8 +86,9 @@ def magnitudes(model: PreTrainedModel) -> dict[str, np.ndarray]:
     shared = getattr(config, "num_key_value_heads", None) or heads
     output, others = [], []
     for attention in projections.attention_modules(model):
-        output.append(_squares(projections.output_slices(attention, heads)))
-        others.append(sum(map(_squares, projections.query_key_value_slices(attention, heads, shared))))
+        with projections.weights_at_hand(attention):
+            output.append(_squares(projections.output_slices(attention, heads)))
+            others.append(sum(map(_squares, projections.query_key_value_slices(attention, heads, shared))))
     output, others = np.stack(output), np.stack(others)
     return {"magnitude": np.sqrt(output), "magnitude_qkvo": np.sqrt(output + others)}
 

@@ -41,7 +41,7 @@ def pieces_of(model: PreTrainedModel, rows: Tensor) -> list[slice]:
 
 def nll_of_logits(logits: Tensor, targets: Tensor) -> Tensor:
     """NLL [rows] float32 of logits [rows, vocabulary] and target ids [rows]."""
-    logits = logits.float()
+    logits, targets = logits.float(), targets.to(logits.device)
     return logits.logsumexp(-1) - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 

@@ -97,7 +97,12 @@ def offload_folder() -> str:
 
 def input_device(model: PreTrainedModel) -> torch.device:
     """Where the model takes its tokens: of one that is spread, the hooks fetch them from main memory."""
-    return torch.device("cpu") if len(set(getattr(model, "hf_device_map", {}).values())) > 1 else model.device
+    return torch.device("cpu") if is_spread(model) else model.device
+
+
+def is_spread(model: PreTrainedModel) -> bool:
+    """Whether accelerate has put the model's layers on several devices."""
+    return len(set(getattr(model, "hf_device_map", {}).values())) > 1
 
 
 def refuse_incomplete(info: dict[str, Any], origin: str) -> None:

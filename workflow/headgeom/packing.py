@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from .models import is_spread
+
 ROWS = 1024
 """Rows that the layout is chosen for; any number of rows may be multiplied."""
 
@@ -17,9 +19,10 @@ ROWS = 1024
 def pack(model: PreTrainedModel) -> PreTrainedModel:
     """Let the float32 ``nn.Linear`` of a model on a CPU compute with packed weights; no gradient passes them then.
 
-    Other models, and torch builds without oneDNN, are left as they are. Later changes of a weight go unseen.
+    Other models, those that are spread over devices too, and torch builds without oneDNN, are left as they are. Later
+    changes of a weight go unseen.
     """
-    if model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+    if is_spread(model) or model.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return model
     for module in model.modules():
         if type(module) is torch.nn.Linear and module.weight.dtype == torch.float32:

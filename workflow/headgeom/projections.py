@@ -8,7 +8,11 @@ Heads h = 0 .. H-1 write through the output projection, whose input is the heads
 Under grouped queries head h reads key/value head h // (H / H_kv).
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 import torch
+from accelerate.utils import align_module_device
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -31,6 +35,15 @@ def attention_modules(model: PreTrainedModel) -> list[torch.nn.Module]:
             f"known (none of {', '.join(_OUTPUTS)}), so heads cannot be scored by magnitude or removed from the weights"
         )
     return [found[layer] for layer in expected]
+
+
+@contextmanager
+def weights_at_hand(attention: torch.nn.Module) -> Iterator[None]:
+    """Fetch the weights of a layer that accelerate keeps elsewhere, in a model that is spread over devices."""
+    with ExitStack() as stack:
+        for module in attention.modules():
+            stack.enter_context(align_module_device(module))
+        yield
 
 
 def output_slices(attention: torch.nn.Module, heads: int) -> Tensor:

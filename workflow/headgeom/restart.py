@@ -56,13 +56,17 @@ def recording(model: PreTrainedModel, wanted: Iterable[int]) -> Iterator[dict[in
 def starting(model: PreTrainedModel, layer: int, states: Tensor | None) -> Iterator[None]:
     """Skip the layers before ``layer``, which gets ``states``; a start at layer 0 skips nothing and needs none."""
     skipped = layers(model)[:layer]
+    own = [vars(module).get("forward") for module in skipped]  # of a model that is spread, accelerate's
     for module in skipped:
         module.forward = lambda *arguments, **options: states
     try:
         yield
     finally:
-        for module in skipped:
-            del module.forward
+        for module, forward in zip(skipped, own, strict=True):
+            if forward is None:
+                del module.forward
+            else:
+                module.forward = forward
 
 
 def final_states(model: PreTrainedModel, tokens: Tensor, layer: int = 0, states: Tensor | None = None) -> Tensor:
@@ -95,7 +99,8 @@ def why_not(model: PreTrainedModel, window: Tensor) -> str | None:
         starts = {min(1, last), last // 2, last}
         with recording(model, starts) as states:
             expected = model(input_ids=window, use_cache=False).logits[0]
-        found = {start: logits(model, final_states(model, window, start, states[start])[0]) for start in sorted(starts)}
+        finals = {start: final_states(model, window, start, states[start])[0] for start in sorted(starts)}
+        found = {start: logits(model, final).to(expected.device) for start, final in finals.items()}
     except CannotRestartError as error:
         return str(error)
     except Exception as error:  # what an architecture does without its first layers is not foreseeable

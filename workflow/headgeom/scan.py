@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from . import losses, restart
 from .attention import gating
+from .models import input_device
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,8 @@ def gated_losses(model: PreTrainedModel, tokens: Tensor, gates: Tensor, batch_si
 
     ``batch_size`` is the number of sets in one pass. ``model`` has the attention function installed.
     """
-    tokens, gates = tokens.to(model.device), gates.to(model.device)
+    device = input_device(model)
+    tokens, gates = tokens.to(device), gates.to(device)
     problem = restart.why_not(model, tokens[:1])
     if problem:
         logger.warning("every set of gates gets a whole pass: %s", problem)
@@ -62,5 +64,6 @@ def _document_losses(model: PreTrainedModel, window: Tensor, gates: Tensor, batc
         layer = int(starts[batch[0]])
         tokens, entering = (x.expand(len(batch), *x.shape[1:]) for x in (window, states[layer]))
         with gating(gates[batch]):
-            result[batch] = losses.document_losses(losses.token_nll(model, tokens, layer, entering))
+            nll = losses.token_nll(model, tokens, layer, entering)
+        result[batch] = losses.document_losses(nll).to(result.device)
     return result

@@ -19,9 +19,7 @@ rule head_scores:
     threads: 1
     resources:
         mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
-        runtime=lambda wildcards, input, attempt: removal_time(
-            wildcards.model, input.checkpoint, attempt, 4 * config["windows"]["documents"]["score"]
-        ),
+        runtime=lambda wildcards, input, attempt: removal_time("head_scores", wildcards, input.checkpoint, attempt),
         gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
@@ -52,12 +50,7 @@ rule removal:
     threads: 1
     resources:
         mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
-        runtime=lambda wildcards, input, attempt: removal_time(
-            wildcards.model,
-            input.checkpoint,
-            attempt,
-            len(REMOVAL["retentions"]) * REMOVAL["seeds"] * config["windows"]["documents"]["evaluate"],
-        ),
+        runtime=lambda wildcards, input, attempt: removal_time("removal", wildcards, input.checkpoint, attempt),
         gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
@@ -88,12 +81,7 @@ rule regime_ablation:
     threads: 1
     resources:
         mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
-        runtime=lambda wildcards, input, attempt: removal_time(
-            wildcards.model,
-            input.checkpoint,
-            attempt,
-            6 * REMOVAL["seeds"] * config["windows"]["documents"]["evaluate"],
-        ),
+        runtime=lambda wildcards, input, attempt: removal_time("regime_ablation", wildcards, input.checkpoint, attempt),
         gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
@@ -124,9 +112,7 @@ rule head_scan:
     threads: 1
     resources:
         mem_mb=lambda wildcards, input, attempt: removal_memory(wildcards.model, input.checkpoint, attempt),
-        runtime=lambda wildcards, input, attempt: removal_time(
-            wildcards.model, input.checkpoint, attempt, scan_passes(wildcards.model, input.checkpoint)
-        ),
+        runtime=lambda wildcards, input, attempt: removal_time("head_scan", wildcards, input.checkpoint, attempt),
         gpu=lambda wildcards: gpus(wildcards.model),
     params:
         settings=lambda wildcards: removal_settings(
@@ -155,7 +141,8 @@ rule export:
         "../../envs/torch.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input, attempt: conversion_memory(input.checkpoint, attempt),
+        runtime=lambda wildcards, attempt: 60 * attempt,
     params:
         settings=lambda wildcards: settings(
             model=wildcards.model,

@@ -1,10 +1,12 @@
 # What a run with head removal adds: its pairs, shards and tables; nothing where the config has no `removal`.
+from headgeom import estimates
+
 REMOVAL = config.get("removal")
 REMOVAL_PAIRS = [pair for pair in PAIRS if REMOVAL and pair[0] in REMOVAL["models"] and pair[1] in REMOVAL["corpora"]]
 OF_REMOVAL = ["head_scores", "removal", "regime_ablation", "head_scan", "critical_heads"]
 REMOVAL_TABLES = OF_REMOVAL if REMOVAL_PAIRS else []
 ALL_TABLES = TABLES + REMOVAL_TABLES
-REMOVAL_SCORES = ["random", *REMOVAL["scores"]] if REMOVAL else []
+REMOVAL_SCORES = estimates.removal_jobs(config)["removal"] if REMOVAL else []
 REMOVAL_SHARDS = [f"{shard}-of-{REMOVAL['scan_shards']}" for shard in range(REMOVAL["scan_shards"])] if REMOVAL else []
 if not REMOVAL_PAIRS:
     FIGURES = {name: figure for name, figure in FIGURES.items() if not figure.get("removal")}

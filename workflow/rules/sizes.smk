@@ -33,17 +33,13 @@ def removal_memory(model, checkpoint, attempt):
     return attempt * estimates.removal_memory(shape(model, checkpoint), MODELS[model]["dtype"], config)
 
 
-def removal_time(model, checkpoint, attempt, passes):
-    """Minutes of a job that passes so many windows through the model."""
-    return attempt * estimates.passes_minutes(shape(model, checkpoint), config, passes)
-
-
-def scan_passes(model, checkpoint):
-    """Windows that a shard of the single-head scan passes through the model."""
-    heads = shape(model, checkpoint).layers * shape(model, checkpoint).heads
-    return heads * REMOVAL["scan_documents"] / REMOVAL["scan_shards"]
+def removal_time(rule, wildcards, checkpoint, attempt):
+    """Minutes of a job of head removal."""
+    size = shape(wildcards.model, checkpoint)
+    passes = estimates.removal_passes(rule, size, config, wildcards.get("score"))
+    return attempt * estimates.passes_minutes(size, config, passes)
 
 
 def conversion_memory(source, attempt):
-    """Memory in MB of a conversion."""
+    """Memory in MB of a job that reads a model from a folder and writes it to another."""
     return attempt * estimates.conversion_memory(source)

@@ -99,7 +99,7 @@ def execute(notebook: Path, values: dict[str, Any], log: Path | None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             papermill.execute_notebook(
                 executed, executed, values, kernel_name="python3", language="python",
-                progress_bar=sys.stderr.isatty(), config=own_kernel(Path(folder)),
+                progress_bar=sys.stderr.isatty(), start_timeout=600, config=own_kernel(Path(folder)),
             )  # fmt: skip
     except (PapermillExecutionError, DeadKernelError) as error:
         place = ""
