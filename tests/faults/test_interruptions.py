@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runs import done_jobs, killed
+from killing import done_jobs, killed
 
 from projects import Project
 

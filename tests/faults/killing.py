@@ -1,4 +1,4 @@
-"""Runs that are killed, and what is left of them."""
+"""Runs that are killed."""
 
 import os
 import re
