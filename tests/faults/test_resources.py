@@ -215,9 +215,7 @@ def test_hidden_states_that_overflow_are_no_measurement(overflowing):
 
 def test_losses_that_are_not_finite_are_none(overflowing):
     windows = evaluation.Windows(["d"], torch.arange(24)[None] + 4, {})
-    with pytest.raises(
-        UserError, match=r"(logits|losses) are not finite in torch\.float16; set the model's `dtype` to float32"
-    ):
+    with pytest.raises(UserError, match=r"(logits|losses) are not finite in torch\.float16; set the model's"):
         evaluation.losses(overflowing, windows, [{}], [np.ones((3, 4))], 1)
 
 
@@ -429,18 +427,18 @@ def in_little_memory(folder, **settings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "form", "first", "last"),
+    ("name", "form", "gibibytes", "first", "last"),
     [
-        ("a.txt", "lines", b"first\n", b"\nlast\n"),
-        ("a.jsonl", "rows", jsonl({"text": "first"}), b'\n{"text": "last"}\n'),
+        ("a.txt", "lines", 10, b"first\n", b"\nlast\n"),
+        ("a.jsonl", "rows", 1, jsonl({"text": "first"}), b'\n{"text": "last"}\n'),
     ],
 )
-def test_ten_gigabytes_of_holes_are_read_in_little_memory(tmp_path, name, form, first, last):
+def test_a_file_of_holes_is_read_in_little_memory(tmp_path, name, form, gibibytes, first, last):
     (tmp_path / "source").mkdir()
     path = tmp_path / "source" / name
     with path.open("wb") as stream:
         stream.write(first)
-        stream.seek(10 * GIB, os.SEEK_CUR)
+        stream.seek(gibibytes * GIB, os.SEEK_CUR)
         stream.write(last)
     (tmp_path / "source" / "source.json").write_text(json.dumps({"files": [{"name": name}]}))
     provenance, mebibytes = in_little_memory(tmp_path, format=form)
