@@ -50,7 +50,7 @@ class Run:
 
     def finish(self) -> int:
         """Wait; the exit code."""
-        return self.process.wait(timeout=1800)
+        return self.process.wait(timeout=2400)
 
     @property
     def text(self) -> str:

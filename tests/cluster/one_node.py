@@ -56,6 +56,8 @@ PartitionName=main Nodes={host} Default=YES MaxTime=1-00:00:00 DefMemPerCPU=512 
 GRES = "AutoDetect=off\nNodeName={host} Name=gpu File=/dev/null\n"
 # The executor drops every SLURM_ variable, SLURM_CONF too, before it calls srun inside a job.
 SRUN = '#!/bin/sh\nSLURM_CONF={state}/slurm.conf exec {srun} "$@"\n'
+# When slurmctld is slow to answer, the executor turns to sacct if it finds it, and waits for ever: it has no database.
+WHICH = '#!/bin/sh\n[ "$1" = sacct ] && exit 1\nexec {which} "$@"\n'
 
 
 class OneNode:
@@ -77,9 +79,10 @@ class OneNode:
         facts = {"host": socket.gethostname().split(".")[0], "state": self.state, "ports": _free_ports(2)}
         (self.state / "slurm.conf").write_text(CONF.format(**facts))
         (self.state / "gres.conf").write_text(GRES.format(**facts))
-        wrapper = self.state / "bin" / "srun"
-        wrapper.write_text(SRUN.format(state=self.state, srun=shutil.which("srun")))
-        wrapper.chmod(0o755)
+        for name, script in (("srun", SRUN), ("which", WHICH)):
+            wrapper = self.state / "bin" / name
+            wrapper.write_text(script.format(state=self.state, **{name: shutil.which(name)}))
+            wrapper.chmod(0o755)
         key = self.state / "munge" / "key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
