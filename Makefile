@@ -42,7 +42,7 @@ plan: .venv/run.stamp ## what a run takes: jobs, hours, memory, disk (CONFIG=con
 test: .venv/test.stamp ## lint and all tests (PYTEST_ARGS="tests/unit -k bounds")
 	@$(in_venv) python -m pytest $(PYTEST_ARGS)
 
-test-conda: .venv/test.stamp ## every conda environment, made by Snakemake, and the test-size run in them (about 10 minutes, 4 GB)
+test-conda: .venv/test.stamp ## every conda environment, made by Snakemake, and the test-size run in them (10 to 20 minutes, 4 GB)
 	@$(in_venv) python -m pytest tests/conda
 
 test-browser: .venv/test.stamp ## the report in headless Chromium; installs Debian's chromium with apt if it is missing
@@ -50,7 +50,7 @@ test-browser: .venv/test.stamp ## the report in headless Chromium; installs Debi
 	{ apt-get update -qq && apt-get install --yes --no-install-recommends chromium chromium-driver; }
 	@$(in_venv) python -m pytest tests/browser
 
-test-cluster: .venv/test.stamp ## the test-size run on a Slurm of one node, which apt installs: as root on Debian or Ubuntu (10 minutes)
+test-cluster: .venv/test.stamp ## the test-size run on a Slurm of one node, which apt installs: as root on Debian or Ubuntu (minutes)
 	@command -v slurmctld >/dev/null && command -v munged >/dev/null || { apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
 	@$(in_venv) python -m pytest tests/cluster
