@@ -30,7 +30,7 @@ bundle: .venv/run.stamp ## pack a finished run for a reviewer (CONFIG=config/con
 verify: .venv/run.stamp ## compare a run with the committed reference (CONFIG=config/config.yaml)
 	@$(in_venv) python tools/verify.py "$(CONFIG)"
 
-extended: ## the laptop run and more: head removal of both models on both corpora (hours)
+extended: ## the laptop run and more: head removal of both models on both corpora (over an hour)
 	@$(MAKE) --no-print-directory reproduce CONFIG=config/extended.yaml
 
 pin: .venv/run.stamp ## write the commits of the hub's models and corpora to config/pins (CONFIG=config/paper.yaml)
