@@ -85,4 +85,5 @@ rule all:
 
 
 onstart:
+    require_writable()
     require_access(workflow.dag.needrun_jobs())

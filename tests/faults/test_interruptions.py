@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from killing import done_jobs, killed
+from test_determinism import MICRO, SETTINGS, arguments
 
+from headgeom.errors import UserError
+from headgeom.stages import extract
 from projects import Project
 
 pytestmark = pytest.mark.slow
@@ -59,7 +62,8 @@ def mount():
         done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"mounting needs root and its capability: {done.stderr.strip()}")
-        mounted.append(options[-1])
+        if options[-1] not in mounted:
+            mounted.append(options[-1])
 
     yield mounting
     for target in reversed(mounted):
@@ -92,8 +96,21 @@ def test_a_full_disk_is_said_so_and_keeps_what_is_there(project, mount):
     assert [path.name for path in folder.iterdir()] == ["shard-0-of-2.nc"]
 
 
-def test_a_read_only_folder_is_said_so_and_keeps_what_is_there(project, mount):
-    folder, shard = lost_shard(project)
-    mount("--bind", str(folder), str(folder))
-    mount("-o", "remount,bind,ro", str(folder))
-    stopped(project, shard, "Read-only file system")
+def test_a_read_only_folder_is_said_so_and_keeps_what_is_there(finished, tmp_path, mount):
+    """The stage alone: Snakemake stops by itself where it may not remove what a job is to make."""
+    mount("--bind", str(tmp_path), str(tmp_path))
+    mount("-o", "remount,bind,ro", str(tmp_path))
+    options = arguments(finished, "micro", tmp_path / "shard.nc", SETTINGS | MICRO)
+    with pytest.raises(UserError, match=r"cannot write .*shard.nc: Read-only file system; make room"):
+        extract.run(options)
+
+
+def test_results_that_may_not_be_written_to_stop_the_run_before_its_jobs(project, mount):
+    _, shard = lost_shard(project)
+    mount("--bind", str(project.root / "results"), str(project.root / "results"))
+    mount("-o", "remount,bind,ro", str(project.root / "results"))
+    result = project.snakemake(shard, check=False)
+    assert result.code != 0
+    assert "results: this folder may not be written to" in result.text
+    assert "Traceback" not in result.text
+    assert not list(project.root.rglob("shard-1-of-2.nc"))

@@ -12,7 +12,8 @@ from test_determinism import MICRO, SETTINGS, arguments, measured, moved
 
 from headgeom import attention, evaluation, extraction, models
 from headgeom.errors import InvariantError, UserError
-from headgeom.stages import extract
+from headgeom.stages import extract, taxonomy
+from headgeom.statistics import Bootstrap
 
 
 @pytest.fixture
@@ -128,3 +129,10 @@ def test_a_gpu_that_is_asked_for_and_absent_is_an_error(options):
     options.settings["device"] = "cuda"
     with pytest.raises(UserError, match="cuda"):
         extract.run(options)
+
+
+def test_a_head_without_a_regime_is_an_error():
+    regimes = np.array([[0, 1], [2, 3]])
+    draws = Bootstrap.draw(2, seed=1, replicates=10, confidence=0.95)
+    with pytest.raises(InvariantError, match="3 of 4 heads have a regime"):
+        taxonomy.shares(regimes, regimes > 0, regimes, np.stack([regimes] * 10), draws)

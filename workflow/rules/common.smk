@@ -83,6 +83,14 @@ def fetched_from(entry, role):
     return local_source(entry) or lock_file(entry, role)
 
 
+def require_writable():
+    """Before the jobs start: stop if a folder of the run is read-only."""
+    for name in ("results", "figures", "paper"):
+        for folder in (name, f"{name}/{RUN}"):
+            if Path(folder).exists() and not os.access(folder, os.W_OK):
+                raise WorkflowError(f"{folder}: this folder may not be written to; make it writable, or run elsewhere")
+
+
 def require_access(jobs):
     """Before the jobs start: stop unless the licences of what they fetch are accepted."""
     outputs = {str(job.output[0]) for job in jobs if job.rule.name in ("fetch_model", "fetch_corpus")}

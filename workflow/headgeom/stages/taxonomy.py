@@ -10,6 +10,7 @@ import xarray as xr
 
 from .. import contrasts, provenance
 from .. import taxonomy as rules
+from ..errors import InvariantError
 from ..files import sha256
 from ..measurements import read_shards
 from ..statistics import Bootstrap, document_means
@@ -83,7 +84,12 @@ def shares(
         row = {"regime": name, "heads": won.sum(), "share": float(share), "low": low, "high": high}
         row |= {"majority_share": (won & majority).mean(), "alternative_share": (alternative == index).mean()}
         rows.append(row)
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    if frame["heads"].sum() != regimes.size:
+        raise InvariantError(
+            f"{frame['heads'].sum()} heads in regimes, of {regimes.size}; their shares do not sum to 1"
+        )
+    return frame
 
 
 def alignment(data: xr.Dataset, regimes: np.ndarray, bootstrap: Bootstrap) -> pd.DataFrame:
