@@ -134,5 +134,5 @@ def test_a_gpu_that_is_asked_for_and_absent_is_an_error(options):
 def test_a_head_without_a_regime_is_an_error():
     regimes = np.array([[0, 1], [2, 3]])
     draws = Bootstrap.draw(2, seed=1, replicates=10, confidence=0.95)
-    with pytest.raises(InvariantError, match="3 of 4 heads have a regime"):
+    with pytest.raises(InvariantError, match="3 heads in regimes, of 4; their shares do not sum to 1"):
         taxonomy.shares(regimes, regimes > 0, regimes, np.stack([regimes] * 10), draws)

@@ -36,8 +36,8 @@ def replacing(target: str | Path) -> Iterator[Path]:
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        elif temporary.exists():
+            temporary.unlink()
 
 
 def sha256(path: str | Path) -> str:
