@@ -124,6 +124,7 @@ def test_a_notebook_that_saves_nothing_is_an_error(tiny):
 
 def test_missing_tables_and_unknown_figures_are_named(tiny, tmp_path):
     folder = tiny(TINY)
+    (folder / "nowhere").mkdir()
     done = figure(folder / "notebooks/tiny.py", folder / "nowhere", folder / "out/tiny.pdf")
     assert done.returncode == 1
     assert "nowhere/models.csv" in done.stderr
