@@ -128,6 +128,7 @@ def test_missing_tables_and_unknown_figures_are_named(tiny, tmp_path):
     done = figure(folder / "notebooks/tiny.py", folder / "nowhere", folder / "out/tiny.pdf")
     assert done.returncode == 1
     assert "nowhere/models.csv" in done.stderr
+    (folder / "notebooks/other.py").write_text("")
     done = figure(folder / "notebooks/other.py", folder / "tables", folder / "out/other.pdf")
     assert done.returncode == 1
     assert "no figure other" in done.stderr
