@@ -6,8 +6,8 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.slow
-# A terminal of 100 columns; one without a width shows no bar.
-PTY = "import pty, sys; pty.spawn(['sh', '-c', 'stty cols 100; exec \"$@\"', 'sh', *sys.argv[1:]])"
+# A terminal with a size; one without shows no bar.
+PTY = "import pty, sys; pty.spawn(['sh', '-c', 'stty cols 100 rows 40; exec \"$@\"', 'sh', *sys.argv[1:]])"
 
 
 def test_each_job_has_a_log_and_no_progress_bar_is_printed_to_a_file(finished):
