@@ -120,7 +120,9 @@ def refuse_not_finite(model: PreTrainedModel, dtype: str, origin: str) -> None:
     Numbers beyond 65,504 become infinite in float16.
     """
     for name, parameter in model.named_parameters():
-        if not parameter.is_meta and not parameter.isfinite().all():
+        # In pieces, for the answers to all of a large vocabulary at once take as much memory as half of it.
+        pieces = () if parameter.is_meta else parameter.detach().flatten().split(2**24)
+        if not all(piece.isfinite().all() for piece in pieces):
             mend = f"{OTHER_DTYPE}, if it is whole" if dtype == "float16" else "the checkpoint is damaged"
             where = "" if dtype == "auto" else f" in {dtype}"
             raise UserError(f"{origin}: the tensor {name} holds NaN or infinite values{where}; {mend}.")
