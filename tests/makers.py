@@ -3,10 +3,13 @@
 import json
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import tokenizers
 import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from families import CONFIGS, tiny_model
 
@@ -44,6 +47,26 @@ def tiny_checkpoint(folder: Path, family: str = "llama", seed: int = 0) -> Path:
     tiny_model(family, seed=seed).save_pretrained(folder)
     tiny_tokenizer(CONFIGS[family]().vocab_size).save_pretrained(folder)
     return folder
+
+
+def fetched_checkpoint(folder: Path) -> Path:
+    """The tiny llama as a fetched source, for conversion."""
+    tiny_checkpoint(folder)
+    (folder / "source.json").write_text('{"kind": "local", "path": "tiny", "files": [], "sha256": "0"}')
+    return folder
+
+
+def edit(path: Path, **changes) -> None:
+    """Change keys of a JSON file; None removes one."""
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def edit_weights(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    """Let ``change`` edit a checkpoint's tensors by name."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def tiny_rows(path: Path, **options: int) -> Path:

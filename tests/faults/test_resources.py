@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 import makers
 from headgeom import attention, documents, evaluation, extraction, geometry, models, tables
@@ -95,10 +94,7 @@ def test_a_local_folder_with_a_link_to_nothing_is_refused(tmp_path):
 
 @pytest.fixture
 def source(tmp_path):
-    """A fetched checkpoint."""
-    folder = makers.tiny_checkpoint(tmp_path / "source")
-    (folder / "source.json").write_text('{"kind": "local", "path": "tiny", "files": [], "sha256": "0"}')
-    return folder
+    return makers.fetched_checkpoint(tmp_path / "source")
 
 
 def convert(source):
@@ -109,18 +105,6 @@ def convert(source):
     return options.output
 
 
-def edit(path, **changes):
-    """Change keys of a JSON file; None removes one."""
-    content = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
-
-
-def edit_weights(folder, change):
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
 def list_shards(folder, *names):
     """Rename the weights to the first name and list them under all."""
     (folder / "model.safetensors").rename(folder / names[0])
@@ -129,17 +113,17 @@ def list_shards(folder, *names):
 
 
 def fill(name, value):
-    return lambda folder: edit_weights(folder, lambda weights: weights[name].fill_(value))
+    return lambda folder: makers.edit_weights(folder, lambda weights: weights[name].fill_(value))
 
 
 NORM = "model.norm.weight"
 CHECKPOINTS = {
     "missing tensor": (
-        lambda folder: edit_weights(folder, lambda weights: weights.pop(NORM)),
+        lambda folder: makers.edit_weights(folder, lambda weights: weights.pop(NORM)),
         f"does not fit its config; missing: {NORM}.",
     ),
     "extra tensor": (
-        lambda folder: edit_weights(folder, lambda weights: weights.update(more=torch.zeros(2))),
+        lambda folder: makers.edit_weights(folder, lambda weights: weights.update(more=torch.zeros(2))),
         "does not fit its config; unexpected: more.",
     ),
     "inf": (fill(NORM, float("inf")), f"the tensor {NORM} holds NaN or infinite values; the checkpoint is damaged."),
@@ -156,20 +140,20 @@ CHECKPOINTS = {
     "config is cut": (lambda folder: (folder / "config.json").write_text("{"), "config.json is not JSON in UTF-8"),
     "config is a list": (lambda folder: (folder / "config.json").write_text("[]"), "config.json holds a list"),
     "config of a wrong type": (
-        lambda folder: edit(folder / "config.json", num_hidden_layers="three"),
+        lambda folder: makers.edit(folder / "config.json", num_hidden_layers="three"),
         "Field 'num_hidden_layers' expected int, got str",
     ),
     "heads that do not divide": (
-        lambda folder: edit(folder / "config.json", num_attention_heads=3),
+        lambda folder: makers.edit(folder / "config.json", num_attention_heads=3),
         "The hidden size (32) is not a multiple of the number of attention heads (3)",
     ),
-    "no heads": (lambda folder: edit(folder / "config.json", num_attention_heads=0), "cannot be loaded: "),
+    "no heads": (lambda folder: makers.edit(folder / "config.json", num_attention_heads=0), "cannot be loaded: "),
     "tokenizer is cut": (
         lambda folder: (folder / "tokenizer.json").write_text('{"version": '),
         "has no tokenizer that can be loaded",
     ),
     "remote code": (
-        lambda folder: edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "evil.Model"}),
+        lambda folder: makers.edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "evil.Model"}),
         "config.json has an `auto_map`: the model needs code of its own, which is never run.",
     ),
     "pickles": (
@@ -237,8 +221,8 @@ def cut_windows(source, **settings):
 
 
 def test_a_model_without_bos_and_eos_needs_a_setting(source):
-    edit(source / "tokenizer_config.json", bos_token=None, eos_token=None)
-    edit(source / "config.json", bos_token_id=None, eos_token_id=None)
+    makers.edit(source / "tokenizer_config.json", bos_token=None, eos_token=None)
+    makers.edit(source / "config.json", bos_token_id=None, eos_token_id=None)
     action = cut_windows(source)
     with pytest.raises(UserError, match=r"names neither BOS nor EOS\. Set the model's `bos:` to a token id\."):
         action()
@@ -250,7 +234,7 @@ def test_a_model_without_bos_and_eos_needs_a_setting(source):
 
 
 def test_a_tokenizer_and_a_config_of_different_bos_need_a_setting(source):
-    edit(source / "config.json", bos_token_id=5)
+    makers.edit(source / "config.json", bos_token_id=5)
     action = cut_windows(source)
     with pytest.raises(UserError, match=r"the tokenizer's BOS is 1, the config's 5\. Set the model's `bos:`"):
         action()

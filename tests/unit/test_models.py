@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import makers
 from families import CONFIGS, tiny_model
@@ -18,10 +18,7 @@ TOKENS = torch.tensor([[1, 5, 9, 20, 33, 4, 8, 61, 95, 7]])
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A fetched checkpoint folder."""
-    folder = makers.tiny_checkpoint(tmp_path / "source")
-    (folder / "source.json").write_text('{"kind": "local", "path": "tiny", "files": [], "sha256": "0"}')
-    return folder
+    return makers.fetched_checkpoint(tmp_path / "source")
 
 
 def convert(source):
@@ -29,18 +26,6 @@ def convert(source):
     output = source.parent / "checkpoint"
     convert_model.run(argparse.Namespace(settings={"name": "tiny"}, source=source, output=output, threads=1))
     return output, json.loads((output / "provenance.json").read_text())
-
-
-def edit(path, **changes):
-    """Change keys of a JSON file; None removes one."""
-    content = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
-
-
-def edit_weights(folder, change):
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 @torch.no_grad()
@@ -78,7 +63,7 @@ def test_an_absent_device_is_an_error(checkpoint):
     ],
 )
 def test_weights_that_do_not_fit_the_config_are_refused(checkpoint, change, message):
-    edit_weights(checkpoint, change)
+    makers.edit_weights(checkpoint, change)
     with pytest.raises(UserError, match=message):
         models.load_model(checkpoint)
 
@@ -88,7 +73,7 @@ def test_a_damaged_file_and_an_unknown_architecture_are_refused(checkpoint):
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(UserError, match="cannot be loaded"):
         models.load_model(checkpoint)
-    edit(checkpoint / "config.json", model_type="mystery")
+    makers.edit(checkpoint / "config.json", model_type="mystery")
     with pytest.raises(UserError, match=r"cannot be loaded.*mystery"):
         models.load_model(checkpoint)
 
@@ -132,7 +117,7 @@ def test_sliding_layers_by_family(family, layers):
 
 
 def test_weights_that_are_not_finite_are_refused_by_name(checkpoint):
-    edit_weights(
+    makers.edit_weights(
         checkpoint, lambda weights: weights["model.layers.2.self_attn.q_proj.weight"][3, 4].fill_(float("nan"))
     )
     with pytest.raises(UserError, match=r"model\.layers\.2\.self_attn\.q_proj\.weight holds NaN or infinite"):
@@ -143,7 +128,9 @@ def test_weights_that_are_not_finite_are_refused_by_name(checkpoint):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_code_of_the_model_is_never_run(checkpoint, name):
     (checkpoint / "evil.py").write_text("raise SystemExit('ran')")
-    edit(checkpoint / name, auto_map={"AutoModelForCausalLM": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]})
+    makers.edit(
+        checkpoint / name, auto_map={"AutoModelForCausalLM": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]}
+    )
     with pytest.raises(UserError, match=rf"{name} has an `auto_map`"):
         convert(checkpoint)
 
@@ -181,8 +168,8 @@ def test_a_checkpoint_without_its_files_is_refused(checkpoint, name, message):
     ],
 )
 def test_bos(checkpoint, tokenizer, config, setting, found):
-    edit(checkpoint / "tokenizer_config.json", **tokenizer)
-    edit(checkpoint / "config.json", **config)
+    makers.edit(checkpoint / "tokenizer_config.json", **tokenizer)
+    makers.edit(checkpoint / "config.json", **config)
     assert models.bos_token(checkpoint, setting) == found
     assert models.bos_token(checkpoint, setting, models.load_tokenizer(checkpoint)) == found
 
@@ -201,7 +188,7 @@ def test_bos(checkpoint, tokenizer, config, setting, found):
     ],
 )
 def test_bos_that_cannot_be_settled(checkpoint, tokenizer, config, setting, message):
-    edit(checkpoint / "tokenizer_config.json", **tokenizer)
-    edit(checkpoint / "config.json", **config)
+    makers.edit(checkpoint / "tokenizer_config.json", **tokenizer)
+    makers.edit(checkpoint / "config.json", **config)
     with pytest.raises(UserError, match=message):
         models.bos_token(checkpoint, setting)
