@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from . import attention, models, packing, provenance, scan, tables
-from .errors import InvariantError, UserError
+from .errors import InvariantError
 from .files import sha256
 from .table_files import labelled, write_table
 
@@ -61,7 +61,7 @@ def _require_finite(frame: pd.DataFrame, settings: dict[str, Any]) -> None:
         labels = ", ".join(f"{name} {value}" for name, value in row.items())
         raise InvariantError(
             f"{settings['model']}, {settings['corpus']}: not finite: {labels}; if the model "
-            "overflows, choose another dtype"
+            f"overflows, {models.OTHER_DTYPE}"
         )
 
 
@@ -82,8 +82,6 @@ def losses(
     """The table of losses; labels and masks [layers, heads] of each set."""
     gates = torch.from_numpy(np.stack([np.ones_like(masks[0]), *masks]))
     unpruned, *pruned = scan.gated_losses(packing.pack(model), windows.tokens, gates.float(), batch_size)
-    if not np.isfinite(unpruned).all():
-        raise UserError(f"{type(model).__name__}: its losses are not finite in {model.dtype}; {models.OTHER_DTYPE}.")
     common = {"document": windows.documents, "unpruned": unpruned}
     frames = [pd.DataFrame({**label, **common, "loss": loss}) for label, loss in zip(labels, pruned, strict=True)]
     return pd.concat(frames, ignore_index=True)

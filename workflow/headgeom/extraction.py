@@ -95,8 +95,8 @@ def _check_weights(view: LayerView, layers: list[int]) -> None:
     document, layer = divmod(place, len(layers))
     raise InvariantError(
         f"document {document + 1} of the batch, layer {layers[layer]}, head {head}, query {int(view.rows[row])}: "
-        f"attention weights sum to {total[place, head, row]:.6g}, not 1; if that is nan, the model overflows: choose "
-        "another dtype"
+        f"attention weights sum to {total[place, head, row]:.6g}, not 1; if that is nan, the model overflows: "
+        f"{OTHER_DTYPE}"
     )
 
 
