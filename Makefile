@@ -50,7 +50,7 @@ test-browser: .venv/test.stamp ## the report in headless Chromium; installs Debi
 	{ apt-get update -qq && apt-get install --yes --no-install-recommends chromium chromium-driver; }
 	@$(in_venv) python -m pytest tests/browser
 
-test-cluster: .venv/test.stamp ## the test-size run on a Slurm of one node, which apt installs: as root on Debian or Ubuntu (minutes)
+test-cluster: .venv/test.stamp ## the test-size run on a Slurm of one node, which apt installs: as root on Debian or Ubuntu (9 minutes)
 	@command -v slurmctld >/dev/null && command -v munged >/dev/null || { apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends slurm-wlm munge; }
 	@$(in_venv) python -m pytest tests/cluster
