@@ -1,9 +1,10 @@
-"""How much faster the single-head scan is than a loop of whole passes: `python benchmarks/scan.py --help`.
+"""How losses under gates compare in cost with a loop of whole passes: `python benchmarks/scan.py --help`.
 
-The naive loop is what one would write first: for each head and document a whole pass of the model, with the loss that
-transformers computes. The scan starts at the removed head's layer; packed, as the workflow runs it, it also multiplies
-with weights laid out for oneDNN. All run on the same heads (those of evenly spaced layers) and windows, in turns. Times
-are the process's CPU time, and ratios are of runs that follow each other: other users of the machine disturb all alike.
+The naive loop is what one would write first: for each set of gates and document a whole pass of the model, with the
+loss that transformers computes. Ours starts at the first closed layer; packed, as the workflow runs it, it also
+multiplies with weights laid out for oneDNN. The sets close one head each, of evenly spaced layers, as the single-head
+scan does; with `--pruned`, a random half of all heads each. All run on the same sets and windows, in turns. Times are
+the process's CPU time, and ratios are of runs that follow each other: other users of the machine disturb all alike.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
-from headgeom import attention, models, packing, scan, tables
+from headgeom import attention, models, packing, removal, scan, tables
 
 
 def main() -> None:
@@ -28,7 +29,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=Path, default="results/laptop/tokens/smollm2-135m/wikipedia.parquet")
     parser.add_argument("--documents", type=int, default=1)
     parser.add_argument("--layers", type=int, default=5, help="number of layers whose heads are removed")
-    parser.add_argument("--batch-size", type=int, default=4, help="heads in one pass of the scan")
+    parser.add_argument("--pruned", type=int, metavar="SETS", help="number of sets without half of the heads")
+    parser.add_argument("--batch-size", type=int, default=4, help="sets in one pass of ours")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -37,15 +39,15 @@ def main() -> None:
     tokens = torch.from_numpy(np.stack(list(windows)).astype(np.int64))
     plain, packed = (attention.install(models.load_model(options.checkpoint)) for _ in range(2))
     packing.pack(packed)
-    gates = one_closed(plain.config, options.layers)
-    print(f"{len(gates)} heads, {len(tokens)} windows of {tokens.shape[1]} tokens, {options.threads} threads")
+    gates = half_closed(plain.config, options.pruned) if options.pruned else one_closed(plain.config, options.layers)
+    print(f"{len(gates)} sets, {len(tokens)} windows of {tokens.shape[1]} tokens, {options.threads} threads")
     runs = {
         "naive": lambda: whole_passes(plain, tokens, gates),
-        "scan": lambda: scan.gated_losses(plain, tokens, gates, options.batch_size),
-        "packed scan": lambda: scan.gated_losses(packed, tokens, gates, options.batch_size),
+        "ours": lambda: scan.gated_losses(plain, tokens, gates, options.batch_size),
+        "ours, packed": lambda: scan.gated_losses(packed, tokens, gates, options.batch_size),
     }
     rounds = [compared(runs, turn) for turn in range(options.rounds)]
-    for name in ("scan", "packed scan"):
+    for name in ("ours", "ours, packed"):
         ratios = [one[name] for one in rounds]
         print(f"naive over {name}: median {statistics.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
 
@@ -59,6 +61,13 @@ def one_closed(config, number: int) -> torch.Tensor:
     for one, (layer, head) in zip(gates, closed, strict=True):
         one[layer, head] = 0
     return gates
+
+
+def half_closed(config, number: int) -> torch.Tensor:
+    """Gates [sets, layers, heads] that close a random half of all heads."""
+    shape = (config.num_hidden_layers, config.num_attention_heads)
+    scores = (removal.random_scores(shape, 0, draw) for draw in range(number))
+    return torch.stack([torch.as_tensor(removal.mask(one, 0.5, 0), dtype=torch.float32) for one in scores])
 
 
 def compared(runs: dict[str, Callable], turn: int) -> dict[str, float]:

@@ -77,8 +77,9 @@ def convert_gguf(path: Path, folder: Path) -> None:
     refuse_unread({tensor.name: int(tensor.n_elements) for tensor in reader.tensors}, quantised, path)
     settings = quantised.config.to_dict()
     settings.pop("quantization_config", None)
-    fresh = AutoModelForCausalLM.from_config(type(quantised.config).from_dict(settings), dtype=torch.float32)
-    fresh.load_state_dict(quantised.state_dict(), strict=True)
+    with torch.device("meta"):
+        fresh = AutoModelForCausalLM.from_config(type(quantised.config).from_dict(settings), dtype=torch.float32)
+    fresh.load_state_dict(quantised.state_dict(), strict=True, assign=True)
     fresh.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
