@@ -76,7 +76,7 @@ def counts(y: np.ndarray, selected: np.ndarray) -> tuple[list[int], float]:
     inside, outside = distances[selected], np.delete(distances, selected)
     fp, tp = (outside <= inside.max()).sum(), (inside < outside.min()).sum()
     gaps = outside[:, None] - inside
-    return [int(fp), int(tp), int((gaps <= 0).sum())], float(np.abs(gaps).min() / inside.max())
+    return [int(fp), int(tp), int((gaps <= 0).sum())], float(np.abs(gaps).min() / (inside.max() or 1))
 
 
 def compared(view, head: int, found: dict, orders: np.ndarray):

@@ -43,11 +43,15 @@ def main() -> None:
         return
     print("| L | variant | seconds | CPU seconds | time / plain | CPU / plain | peak MB | peak / plain |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    # Before anything is loaded here: on Linux the peak of a new process starts at what its parent holds.
+    peaks = {
+        length: {} if options.no_peaks else {name: child_peak(options, name, length) for name in options.variants}
+        for length in options.lengths
+    }
     for length in options.lengths:
         times = paired_times(options, length)
-        peaks = {} if options.no_peaks else {name: child_peak(options, name, length) for name in times}
         for name, runs in times.items():
-            print(row(length, name, runs, times["plain"], peaks))
+            print(row(length, name, runs, times["plain"], peaks[length]), flush=True)
 
 
 def arguments() -> argparse.Namespace:
