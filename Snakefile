@@ -26,7 +26,8 @@ if own:
 BUNDLED = Path(f"results/{config.get('run')}/bundle.json").is_file()
 
 try:
-    config = validated(config, ", ".join(map(str, workflow.configfiles)), sources=not BUNDLED)
+    origin = [*map(str, workflow.configfiles), *(["--config"] if workflow.config_settings.config else [])]
+    config = validated(config, ", ".join(origin), sources=not BUNDLED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 

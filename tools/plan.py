@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
+import runs
 from snakemake.utils import update_config
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +24,7 @@ from headgeom.errors import UserError  # noqa: E402
 
 GB = 10**9
 ROW_BYTES = 5000
-UNKNOWN = "  its size is not known: state its `shape`, or fetch and convert it first"
+UNKNOWN = "  its size is not known, nor in the totals: state its `shape`, or convert it first, as `make reproduce` does"
 ASSUMPTIONS = """\
 Assumptions
 - Time: {flops:.0e} operations a second in the forward pass, {numbers:.1e} numbers a second in the measurement;
@@ -33,15 +33,15 @@ Assumptions
 - Memory: {libraries:.1f} GB for libraries, the weights, and what measuring holds at once.
 - Downloads: a model's size is that of its lock file, else 2 bytes a weight; a streamed document has {row} kB.
 - Disk: downloads (checkpoints are hard links where the file system has them, else twice that) and results.
-- One try for each job; the time that jobs wait in the queue is not counted.
+- One try for each job; starting, loading the model in each job and waiting in the queue are not counted.
 """
 
 
 def load(path: str) -> dict[str, Any]:
     """The config, over the default one as Snakemake lays it. Raises UserError."""
-    config, own = (
-        yaml.safe_load(Path(file).read_text(encoding="utf-8")) for file in (ROOT / "config/config.yaml", path)
-    )
+    config, own = (runs.read(file) for file in (ROOT / "config/config.yaml", path))
+    if "run" not in own:
+        raise UserError(f"{path}: lacks the key 'run'; name the run, as in `run: mine`")
     update_config(config, own)
     return validated(own_removal(config, own), path)
 
@@ -89,9 +89,9 @@ def corpus_bytes(corpus: dict[str, Any]) -> int | None:
 def plan(config: dict[str, Any], seconds: float | None) -> str:
     """The estimate as text; ``seconds``: measured time of a document, instead of the estimate."""
     documents = config["windows"]["documents"]["geometry"] * len(config["corpora"])
-    lines = [
-        f"{'extract':24}{'weights':>12}{'s/document':>12}{'hours':>9}{'peak memory':>14}{'download':>11}{'results':>10}"
-    ]
+    memory = "GPU memory" if config["device"] == "cuda" else "peak memory"
+    columns = f"{'weights':>12}{'s/document':>12}{'hours':>9}{memory:>14}{'download':>11}{'results':>10}"
+    lines = [f"{'extract':24}{columns}"]
     totals = [0.0, 0.0, 0.0]
     for model in config["models"]:
         shape = shape_of(model)
@@ -174,7 +174,10 @@ def main() -> None:
     where = "GPU" if device == "cuda" else "single-core CPU"
     print(f"Run {config['run']}, on {device}: hours are {where} hours.\n\n{table}\n\n{text}\n")
     print(removal_hours(config), end="\n\n" if config.get("removal") else "")
-    origin = "measured on one core" if device == "cpu" else "assumed, for no GPU was measured; else pass --seconds"
+    origin = "measured on one core" if device == "cpu" else "assumed, for no GPU was measured"
+    origin += (
+        f"; extract as you measured, {options.seconds} s" if options.seconds else "; or pass --seconds, for extract"
+    )
     facts = {"flops": estimates.FLOPS[device], "numbers": estimates.NUMBERS[device], "origin": origin}
     facts |= {"libraries": estimates.LIBRARIES[device] / GB, "row": ROW_BYTES // 1000}
     print(gated(config) + ASSUMPTIONS.format(**facts), end="")

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import makers
+from families import tiny_model
 from headgeom import estimates, models
 from headgeom.errors import UserError
 from headgeom.stages import convert_model
@@ -73,6 +74,20 @@ def test_another_shape_than_the_checkpoints_is_refused(tmp_path):
     for key, name in (("layers", "layers"), ("intermediate_size", "parameters")):
         with pytest.raises(UserError, match=rf"model tiny: its `shape` in the config makes for {name} \d+, but"):
             convert_model.refuse_other_shape({"name": "tiny", "shape": shape | {key: 7}}, facts)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "olmo2"])
+def test_the_true_shape_of_a_family_with_biases_or_more_norms_is_accepted(family):
+    model = tiny_model(family)
+    config = model.config
+    facts = {"parameters": sum(p.numel() for p in model.parameters()), **models.architecture(config)}
+    shape = {
+        "layers": config.num_hidden_layers, "heads": config.num_attention_heads, "hidden_size": config.hidden_size,
+        "key_value_heads": config.num_key_value_heads, "head_dim": facts["head_dim"], "vocabulary": config.vocab_size,
+        "intermediate_size": config.intermediate_size, "tied_embeddings": config.tie_word_embeddings,
+    }  # fmt: skip
+    assert estimates.from_config(shape).parameters != facts["parameters"]
+    convert_model.refuse_other_shape({"name": family, "shape": shape}, facts)
 
 
 def test_every_rule_that_is_told_a_device_asks_for_gpus():
@@ -143,7 +158,14 @@ def test_a_plan_with_a_measured_time_adds_up():
 def test_a_plan_of_no_config_says_so(tmp_path):
     shutil.copy(ROOT / "config/micro.yaml", tmp_path / "bad.yaml")
     (tmp_path / "bad.yaml").write_text((tmp_path / "bad.yaml").read_text() + "devise: cuda\n")
-    for path, said in ((tmp_path / "none.yaml", "No such file"), (tmp_path / "bad.yaml", "unknown key 'devise'")):
+    (tmp_path / "nameless.yaml").write_text("device: cpu\n")
+    (tmp_path / "list.yaml").write_text("- run\n")
+    (tmp_path / "broken.yaml").write_text("run: mine\nmodels: [\n")
+    expected = {
+        "none.yaml": "there is no config", "bad.yaml": "unknown key 'devise'", "nameless.yaml": "lacks the key 'run'",
+        "list.yaml": "holds no keys", "broken.yaml": "is not YAML",
+    }  # fmt: skip
+    for path, said in ((tmp_path / name, said) for name, said in expected.items()):
         done = subprocess.run([sys.executable, "tools/plan.py", path], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 1 and said in done.stderr and str(path) in done.stderr
         assert "Traceback" not in done.stderr

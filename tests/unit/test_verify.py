@@ -197,7 +197,12 @@ def test_nothing_to_compare_is_said(folder):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, r"there is no config again\.yaml"), ("models: []\n", r"again\.yaml: lacks the key 'run'")],
+    [
+        (None, r"there is no config again\.yaml"),
+        ("models: []\n", r"again\.yaml: lacks the key 'run'"),
+        ("- run\n", r"again\.yaml: holds no keys"),
+        ("run: [", r"again\.yaml is not YAML in UTF-8: .* line 1"),
+    ],
 )
 def test_a_bad_config_is_named(folder, text, message):
     (folder / "again.yaml").unlink()

@@ -15,7 +15,7 @@ rule bounds:
         "../../envs/analysis.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=lambda wildcards, input, attempt: bounds_memory(input, attempt),
     params:
         settings=lambda wildcards: settings(
             model=wildcards.model, corpus=wildcards.corpus, seed=config["seed"], **config["statistics"]

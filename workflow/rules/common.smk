@@ -12,7 +12,7 @@ from snakemake.settings.types import DeploymentMethod
 # Inside a conda environment `python` is the environment's; otherwise it is the one that runs Snakemake.
 # Packages of the user's own site or PYTHONPATH would come before the pinned ones.
 PREFIX = "set -euo pipefail; export PYTHONNOUSERSITE=1; unset PYTHONPATH; "
-# glibc gives large temporaries back to the system and asks for them again at every step, for up to a fifth of a job's
+# glibc gives large temporaries back to the system and asks for them again at every step, for up to a quarter of a job's
 # time; with these it keeps up to 256 MiB (benchmarks/README.md).
 PREFIX += "export MALLOC_MMAP_THRESHOLD_=134217728 MALLOC_TRIM_THRESHOLD_=268435456; "
 if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:

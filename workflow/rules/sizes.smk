@@ -43,3 +43,8 @@ def removal_time(rule, wildcards, checkpoint, attempt):
 def conversion_memory(source, attempt):
     """Memory in MB of a job that reads a model from a folder and writes it to another."""
     return attempt * estimates.conversion_memory(source)
+
+
+def bounds_memory(measured, attempt):
+    """Memory in MB of a job that holds all counts of a pair: 35 times the shards' size, measured, and a quarter more."""
+    return attempt * round(700 + 45 * measured.size_mb)
