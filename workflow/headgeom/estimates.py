@@ -162,11 +162,19 @@ def shard_bytes(shape: Shape, config: dict[str, Any]) -> int:
     return config["windows"]["documents"]["geometry"] * shape.layers * shape.heads * HEAD_BYTES
 
 
+def counts_memory(shards: float) -> int:
+    """MB of main memory of a job that holds all counts of shards of this size (MB) at once.
+
+    35 times their size, as measured (docs/cluster.md), and a quarter more; libraries, and the two Snakemakes.
+    """
+    return math.ceil(700 + 45 * shards)
+
+
 def conversion_memory(source: str | Path) -> int:
     """MB of main memory that converting the fetched folder takes, or writing a checkpoint anew without some heads.
 
-    A GGUF file of 4 bits a weight becomes 8 times as large, and stands there twice. Raises FileNotFoundError, naming
-    the folder, if it is not there yet.
+    A GGUF file of 4 bits a weight becomes 8 times as large, and saving it can take as much again; of Gemma-3-270M 3.2
+    GB were measured, where this asks for 6. Raises FileNotFoundError, naming the folder, if it is not there yet.
     """
     _require(source)
     sizes = Counter()

@@ -46,5 +46,5 @@ def conversion_memory(source, attempt):
 
 
 def bounds_memory(measured, attempt):
-    """Memory in MB of a job that holds all counts of a pair: 35 times the shards' size, measured, and a quarter more."""
-    return attempt * round(700 + 45 * measured.size_mb)
+    """Memory in MB of a job that holds all counts of a pair."""
+    return attempt * estimates.counts_memory(measured.size_mb)
